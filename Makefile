@@ -20,7 +20,7 @@ E2E_ALL := $(if $(KUBECONFIG),tests/e2e,-n 3 --dist worksteal tests/e2e tests/do
 E2E_SOME := -k "not by_itself" $(addprefix tests/e2e/cluster/test_,create.py primary_lost.py all_pods_lost.py children.py end.py)
 E2E := $(if $(E2E_BOUNDED),$(E2E_SOME),$(E2E_ALL))
 
-help: ## list the verbs
+help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 $(STAMP): pyproject.toml requirements/dev.txt requirements/uv.txt tools/get-uv
@@ -63,10 +63,10 @@ e2e: $(STAMP) ## databases end to end: on local mode, or on KUBECONFIG=...
 	$(PYTHON) -m pytest -q -m "e2e and not campaign" --timeout 300 $(E2E)
 
 seeds: $(STAMP) ## histories no run had before: 400 trials, a crash in each scenario, ten minutes of trouble (SEED=...)
-	HISTORIES=all $(PYTHON) -m pytest -q -n 2 --dist load --timeout 900 tests/sim/test_seeds.py tests/sim/test_operator_failover.py tests/operator/test_rotation.py tests/install/test_interrupted.py
+	HISTORIES=all $(PYTHON) -m pytest -q -n 2 --dist load --timeout 900 $$(grep -rl "^from histories import" tests)
 
 explore: $(STAMP) ## properties with examples that no run had before
-	$(PYTHON) -m pytest -q -m "$(QUICK)" --timeout 1800 $$(grep -rl "^@given" tests)
+	$(PYTHON) -m pytest -q -m "$(QUICK)" --hypothesis-profile explore --timeout 1800 $$(grep -rl "^@given" tests)
 
 campaign: $(STAMP) ## 10,000 trials, every effect of every scenario, hours of trouble (CAMPAIGN_SECONDS=, SEED=)
 	$(PYTHON) tools/campaign.py
@@ -89,7 +89,7 @@ mutants: $(STAMP) ## changes of the program that no test notices (ONLY=planning,
 demo: $(STAMP) ## local mode: a sharded Valkey under load survives a killed primary
 	.venv/bin/redis-operator demo
 
-generate: $(STAMP) ## write anew the files made from code (CRDs, reference, rights, installation, chart, golden manifests)
+generate: $(STAMP) ## write the files that are generated from code (CRDs, reference, rights, installation, chart, golden manifests)
 	$(PYTHON) tools/generate.py
 
 pins: ## compile the pinned requirement files from pyproject.toml
@@ -104,5 +104,5 @@ image: $(STAMP) ## the operator's image as build/redis-operator.tar, without Doc
 	$(PYTHON) -m hatchling build -t wheel -d build/wheels
 	$(PYTHON) tools/image.py --wheel build/wheels/*.whl --output build/redis-operator.tar
 
-clean: ## forget what was built
+clean: ## delete what was built
 	rm -rf .venv .tools build .mypy_cache .ruff_cache .pytest_cache

@@ -1,6 +1,6 @@
 """The operator's admission alone, over an API server in the same process, for a measurement.
 
-A program: `python -m bench.admission_server` prints the port that it serves at, and goes on.
+A program: `python -m bench.admission_server` prints the port that it serves at, and continues.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ async def _serve() -> None:
     settings = Settings(namespace="default", webhook_host="127.0.0.1")
     _, webhooks = add_admission(manager, settings, World(manager, ()))
     task = asyncio.create_task(manager.run())
-    while manager.limitation() is not None:  # noqa: ASYNC110 - no event tells
+    while manager.limitation() is not None:  # noqa: ASYNC110 - there is no event
         await asyncio.sleep(0.05)
     print(webhooks.port, flush=True)
     await task

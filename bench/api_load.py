@@ -37,7 +37,7 @@ async def namespace(client: Client) -> AsyncIterator[str]:
 
 
 def _new_pod(place: str, number: int) -> dict[str, Any]:
-    """A pod that nobody will schedule, as a user writes it."""
+    """A pod that is never scheduled, as a user writes it."""
     whole = pod(number)
     spec = {key: value for key, value in whole["spec"].items() if key != "nodeName"}
     spec |= {"schedulerName": "nobody", "serviceAccountName": "default"}
@@ -113,7 +113,7 @@ class Load:
 
     @asynccontextmanager
     async def watched(self, watchers: int) -> AsyncIterator[Callable[[int], Awaitable[float]]]:
-        """Open watches of one ConfigMap; give a function that changes it again and again.
+        """Open watches of one ConfigMap; give a function that changes it repeatedly.
 
         It returns the milliseconds per change until every watcher has seen all changes.
         """

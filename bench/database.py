@@ -90,7 +90,7 @@ _NO_LABELS = {LabelRole: Effect(_nothing), LabelPod: Effect(_nothing)}
 
 
 class Database:
-    """Servers that stand for pods, shard by shard, and the operator that looks after them."""
+    """Servers that stand for pods, shard by shard, and the operator that manages them."""
 
     def __init__(
         self, servers: list[Server], *, shards: int, replicas: int, node_timeout_ms: int = 5000
@@ -167,7 +167,7 @@ class Database:
         """Look, plan and act once."""
         observed = await self.observe()
         advice = plan(self.wanted, observed, time.time())
-        self._count_on = advice.count_on
+        self._count_on = advice.count_strays_on
         reached = Reached(self._links, self._targets(), self)
         outcomes = await Executor(
             reached.effects(),
@@ -194,7 +194,7 @@ class Database:
                 self.formed = True  # what was tuned for forming is put back by the next pass
                 continue
             self._stirred.clear()
-            with suppress(TimeoutError):  # the end of a move tells itself
+            with suppress(TimeoutError):  # a move ends without an event
                 async with asyncio.timeout(1.0 if self.movers.moving(_KEY) else 0.02):
                     await self._stirred.wait()
         raise TimeoutError("does not settle:\n" + "\n".join(self.log[-20:]))

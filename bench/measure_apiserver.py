@@ -1,7 +1,7 @@
 """The embedded API server, with and without fsync, against kube-apiserver and etcd where named.
 
 etcd syncs every write to disk; local mode does not by default (SQLite with synchronous=NORMAL: a
-crash of the machine may lose the last writes, a crash of the process none). So ours is measured
+crash of the machine may lose the last writes, a crash of the process none). kubelocal is measured
 with synchronous=FULL as well, and that is what is compared. BENCH_KUBECONFIG names a real cluster;
 without one our own figures are stated.
 """
@@ -85,7 +85,7 @@ def _rows(name: str, figures: dict[str, list[float]], unit: str) -> list[Row]:
 async def _start_all(
     folder: Path,
 ) -> tuple[dict[str, str], dict[str, subprocess.Popen[str]], list[float]]:
-    """Start ours with and without fsync; kubeconfigs, processes, and how long starts took."""
+    """Start kubelocal with and without fsync; kubeconfigs, processes, and how long starts took."""
     starts = []
     for number in range(RUNS + 1):  # the first one compiles
         process, _, took = await _start(folder, f"start{number}", durable=False)

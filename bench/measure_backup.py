@@ -3,7 +3,7 @@
 A primary with a replica holds values of 1 kB, half of each random (`BENCH_BACKUP_MIB`, 1024 of them
 by default). Both sides read the replica and write a file to the same disk in turns: the worker in a
 process of its own with SHA-256 and zstd, redis-cli as it is. Meanwhile a client writes to the
-primary 200 times a second; the figure is its p99 during backups over that at rest.
+primary 200 times a second; the figure is its p99 during backups over that without one.
 """
 
 from __future__ import annotations

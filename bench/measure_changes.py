@@ -1,7 +1,7 @@
 """Changes of a running cluster of real servers: primaries switched, settings changed.
 
-A planned switchover is the engine's own CLUSTER FAILOVER, sent by the operator or by hand: ours
-must not be longer. How soon the old primary hears of it is chance (at once, or when TCP's delayed
+A planned switchover is the engine's own CLUSTER FAILOVER, sent by the operator or by hand: its
+one must not be longer. How soon the old primary learns of it varies (at once, or when TCP's delayed
 acknowledgement is over after 40 ms), so that many of each are taken in turns.
 """
 

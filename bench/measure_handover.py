@@ -1,4 +1,4 @@
-"""The hand-over between two operators: how long nobody leads after a clean stop of the leader.
+"""The hand-over between two operators: the time without a leader after a clean stop of it.
 
 Two processes of the operator elect each other on a local cluster without databases. Whoever leads
 is asked to stop (SIGTERM); the figure ends when a watch shows the other as the holder of the lease.

@@ -1,7 +1,7 @@
-"""The operator on local mode: from servers to Ready, at rest, configuring, rolling.
+"""The operator on local mode: from servers to Ready, idle, configuring, rolling.
 
 Ready is measured from the moment at which the last server accepts connections: our readiness probe
-already waits for the cluster, so that a pod is ready too late to begin there. Writes at rest are
+already waits for the cluster, so that a pod is ready too late to begin there. Idle writes are
 counted by the API server itself. Where a real cluster is named, databases are created there too.
 """
 

@@ -127,7 +127,7 @@ async def _loaded(engine: EngineBinary, folder: Path) -> float:
         engine.path, *settings, stdout=asyncio.subprocess.DEVNULL
     )
     try:
-        while not await _serves(host):  # noqa: ASYNC110 - no event tells
+        while not await _serves(host):  # noqa: ASYNC110 - there is no event
             await asyncio.sleep(0.01)
         return time.monotonic() - begun
     finally:
@@ -160,7 +160,7 @@ async def _carried(engine: EngineBinary, folder: Path) -> float:
         for server, share in zip(targets, even_shares(_SHARDS), strict=True):
             await said(server, "CLUSTER", "ADDSLOTS", *map(str, share))
             await said(server, "ACL", "SETUSER", "replication", *_RIGHTS, "+function|restore")
-        while not await _all_serve(targets):  # noqa: ASYNC110 - no event tells
+        while not await _all_serve(targets):  # noqa: ASYNC110 - there is no event
             await asyncio.sleep(0.1)
         return await _worker(folder, "carry", *(one.address.host for one in targets))
 

@@ -1,8 +1,8 @@
 """The controller runtime: thousands of pods into an indexed cache, changes after it, the queue.
 
 Each client is a fresh process; what a run with a single pod takes is subtracted, so that imports
-and start-up do not count. kopf keeps what ours keeps of a pod. `BENCH_PEER_PODS` says how many
-the peers get (2,000); ours is stated with 10,000 as well.
+and start-up do not count. kopf keeps as much of a pod. `BENCH_PEER_PODS` says how many
+the peers get (2,000); kubecontroller is measured with 10,000 as well.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def _median(measure: Callable[[], float]) -> float:
 
 
 def _event() -> float:
-    """Seconds of CPU that an informer takes to keep an object and tell one subscriber."""
+    """Seconds of CPU that an informer takes to store an object and notify one subscriber."""
 
     async def feed() -> float:
         server = ApiServer(Store(), clock=lambda: datetime.now(UTC))
@@ -67,7 +67,7 @@ def _event() -> float:
         for n in range(_EVENTS):
             fresh = msgspec.structs.replace(meta, name=f"a-{n}", resource_version=str(n + 1))
             change = informer._put(Pod(metadata=fresh))
-            await informer._tell(informer._subscriptions, change)
+            await informer._notify(informer._subscriptions, change)
         return (time.process_time() - begun) / _EVENTS
 
     return asyncio.run(feed())

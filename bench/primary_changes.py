@@ -101,8 +101,8 @@ async def without_operator(
 ) -> Change:
     """Suspend the operator, act, let Sentinel do its work, and bring the operator back.
 
-    With `demoted` Sentinel makes the old primary a replica; one that was killed waits to be told
-    by the operator.
+    With `demoted` Sentinel makes the old primary a replica; for one that was killed the
+    operator does.
     """
     old = await _rested(subject)
     [operator] = cluster.processes()["operator"]

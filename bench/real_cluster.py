@@ -1,4 +1,4 @@
-"""A real cluster named by its kubeconfig, with the operator beside it as a process of ours."""
+"""A real cluster named by its kubeconfig, with the operator beside it as a local process."""
 
 from __future__ import annotations
 

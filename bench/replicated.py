@@ -1,4 +1,4 @@
-"""One database of mode Failover on a cluster: who leads, who is told, and what is done to it."""
+"""One database of mode Failover on a cluster: its primary, its sentinels, and changes of it."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Replicated:
         addresses = tuple((host, 6379) for host in hosts)
         return Seeds(addresses, self._seeds.username, self._seeds.password)
 
-    # Who leads
+    # The primary
 
     async def leader(self) -> str:
         """Return the pod that the status names as the primary."""

@@ -34,7 +34,8 @@ Figures = float | Sequence[float]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Ours against the peer's. `ratio` is how many times better ours is; `aim` the least wanted."""
+    """This project against a peer. `ratio` is how many times better it is; `aim` the least
+    wanted."""
 
     name: str
     ours: float
@@ -62,14 +63,14 @@ class _Side:
 
 
 def better_if_less(name: str, ours: Figures, peer: Figures, unit: str, *, aim: float) -> Row:
-    """Compare costs (seconds, bytes): the ratio is peer / ours."""
+    """Compare costs (seconds, bytes): the ratio is peer / this project."""
     one, other = _Side(ours), _Side(peer)
     ratio = other.median / one.median if one.median else float("inf")
     return _compared(name, one, other, unit, ratio, f">= {aim:g}x", met=ratio >= aim)
 
 
 def better_if_more(name: str, ours: Figures, peer: Figures, unit: str, *, aim: float) -> Row:
-    """Compare rates: the ratio is ours / peer."""
+    """Compare rates: the ratio is this project / peer."""
     one, other = _Side(ours), _Side(peer)
     ratio = one.median / other.median if other.median else float("inf")
     return _compared(name, one, other, unit, ratio, f">= {aim:g}x", met=ratio >= aim)
@@ -78,9 +79,9 @@ def better_if_more(name: str, ours: Figures, peer: Figures, unit: str, *, aim: f
 def no_worse(
     name: str, ours: Sequence[float], peer: Sequence[float], unit: str, *, margin: float = _MARGIN
 ) -> Row:
-    """Compare costs that shall not be larger than the peer's, by more than a margin.
+    """Compare costs that must not be larger than the peer's, by more than a margin.
 
-    Met when the upper end of the 95 % interval of the ratio of medians (ours to the peer's, by
+    Met when the upper end of the 95 % interval of the ratio of medians (to the peer's, by
     resampling both sides) is within the margin. Few or scattered runs make the interval wide:
     what they leave open counts against us.
     """

@@ -1,4 +1,4 @@
-"""Both sides of a comparison in turns: ours, theirs, theirs, ours, and so on (ABBA).
+"""Both sides of a comparison in turns: A, B, B, A, and so on (ABBA).
 
 Whatever else changes on the machine meanwhile then falls on both sides alike.
 """

@@ -19,6 +19,9 @@ from redis_operator.cli.application import Application, Report, Seeds
 
 __all__ = ["Writer"]
 
+# A report names every lost write, and Sentinel alone loses thousands.
+_LONGEST_REPORT = 64 * 2**20
+
 
 class Writer:
     """`async with Writer(seeds, ...) as writer`: writes until `finish`, which reads all back."""
@@ -30,7 +33,10 @@ class Writer:
 
     async def __aenter__(self) -> Writer:
         self._process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "bench.writer", stdin=PIPE, stdout=PIPE
+            *(sys.executable, "-m", "bench.writer"),
+            stdin=PIPE,
+            stdout=PIPE,
+            limit=_LONGEST_REPORT,
         )
         await self._order({**_told(self._seeds), "rate": self._rate})
         await self._answer()
@@ -58,7 +64,7 @@ class Writer:
         return float((await self._answer())["longest"])
 
     async def finish(self, seeds: Seeds | None = None) -> Report:
-        """Stop writing, read everything back (from `seeds` when servers have moved) and tell."""
+        """Stop writing, read everything back (from `seeds` when servers have moved) and report."""
         await self._order({"do": "finish", **_told(seeds or self._seeds)})
         report = msgspec.convert(await self._answer(), Report)
         if report.unfinished:
@@ -101,7 +107,7 @@ async def _serve() -> None:
     order = json.loads(await lines.readline())
     application = Application(_heard(order), writes_per_second=order["rate"])
     application.start()
-    while application.sent < 50:  # noqa: ASYNC110 - it tells nobody
+    while application.sent < 50:  # noqa: ASYNC110 - it has no event
         await asyncio.sleep(0.01)
     print("{}", flush=True)
     while line := await lines.readline():

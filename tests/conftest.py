@@ -22,7 +22,8 @@ from redis_testing.simulation.scenarios import SNAPSHOTS
 
 # A busy machine is no reason to fail. The examples are those of the run's seed, new in each run;
 # nothing is remembered from run to run, so that the same seed gives the same examples.
-settings.register_profile("by seed", deadline=None, database=None, print_blob=True)
+settings.register_profile("by seed", max_examples=50, deadline=None, database=None, print_blob=True)
+settings.register_profile("explore", settings.get_profile("by seed"), max_examples=500)
 settings.load_profile("by seed")
 
 # Files whose every case starts several servers. The quick suite runs them on the newest engine
@@ -125,7 +126,6 @@ def pytest_collection() -> Generator[None, object, object]:
 
 def pytest_collection_finish() -> None:
     """Thousands of tests and modules live until the end: nobody looks through them for garbage."""
-    gc.collect()
     gc.freeze()
     gc.set_threshold(*_GARBAGE)
 

@@ -1,5 +1,8 @@
 """The seed of a run is said first, and a failure is written down with it before the run goes on.
 
+How a run ended is kept in pytest's cache: after a run that was broken off, more than its failures
+must be run again.
+
 A run that is killed, or whose output nobody kept, leaves `build/failures.txt` behind.
 """
 
@@ -28,3 +31,9 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
         Path(FILE).parent.mkdir(exist_ok=True)
         with Path(FILE).open("a", encoding="utf-8") as kept:
             kept.write(f"SEED={os.environ.get('SEED')} {report.nodeid} ({report.when})\n")
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    cache = session.config.cache
+    if cache is not None and not hasattr(session.config, "workerinput"):
+        cache.set("outcome/exitstatus", int(exitstatus))

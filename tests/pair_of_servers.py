@@ -60,14 +60,19 @@ async def speak(server: Server, *lines: tuple[bytes | str | int, ...]) -> list[o
     """Talk to a server as an application does, past our allow-list."""
     reader, writer = await asyncio.open_connection(server.address.host, server.address.port)
     parser = hiredis.Reader()
-    writer.write(b"".join(encode(line) for line in lines))
     answers: list[object] = []
-    while len(answers) < len(lines):
-        while (answer := parser.gets()) is not False:
-            answers.append(answer)
-        if len(answers) < len(lines):
-            parser.feed(await reader.read(65536))
-    writer.close()
+    try:
+        writer.write(b"".join(encode(line) for line in lines))
+        while len(answers) < len(lines):
+            while (answer := parser.gets()) is not False:
+                answers.append(answer)
+            if len(answers) < len(lines):
+                found = await reader.read(65536)
+                if not found:
+                    raise ConnectionResetError(f"{server.address} ended the connection")
+                parser.feed(found)
+    finally:
+        writer.close()
     return answers
 
 

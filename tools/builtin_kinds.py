@@ -62,7 +62,7 @@ KEPT = {
     "x-kubernetes-patch-strategy",
     "x-kubernetes-preserve-unknown-fields",
 }
-# These hold any JSON, which their OpenAPI type does not tell.
+# These hold any JSON, which their OpenAPI type does not show.
 FREE = ("RawExtension", "FieldsV1", "v1.JSON", "OrBool", "OrArray", "OrStringArray")
 ANYTHING = {"x-kubernetes-preserve-unknown-fields": True, "x-kubernetes-map-type": "atomic"}
 MARKS = ("x-omit-empty", "x-write-null")

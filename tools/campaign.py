@@ -1,9 +1,9 @@
 """The long run: ten thousand trials, every effect of every scenario, hours of trouble, by seed.
 
 `make campaign` works on all cores and writes `build/campaign.json` after each piece of work: its
-commit, seed, counts, failures and what has not run. Started again on the same commit it goes on
+commit, seed, counts, failures and what has not run. Started again on the same commit it continues
 where it was. `CAMPAIGN_SECONDS` bounds the time: the pieces are in an order drawn by seed, so that
-a bounded run has a part of everything. `CAMPAIGN_ONLY` names the pieces that shall run by how their
+a bounded run has a part of everything. `CAMPAIGN_ONLY` names the pieces that must run by how their
 names begin ("strikes/mode:,broken/": commas between them).
 """
 
@@ -71,7 +71,7 @@ def work(name: str) -> Found:
     begun = time.process_time()
     try:
         count, failures = _KINDS[kind](*rest)
-    except BaseException as error:  # whatever broke, the campaign goes on
+    except BaseException as error:  # whatever broke, the campaign continues
         count, failures = 1, [f"{type(error).__name__}: {error}"]
     spent = round(time.process_time() - begun, 1)
     return {"piece": name, "count": count, "failures": failures, "cpu_seconds": spent}

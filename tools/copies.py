@@ -21,7 +21,7 @@ _COPIED = ("src", "dev", "tests", "tools", "docs", "config", "examples", "bench"
 _SINGLE = ("pyproject.toml", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "Makefile", "LICENSE")
 _QUICK = "not campaign and not contract and not e2e"
 _DRAWN = "--ignore=tests/sim/test_seeds.py"  # hundreds of histories: too long for one change
-_USER = 61_000  # and upwards, one for each copy; nobody else's
+_USER = 61_000  # and upwards, one for each copy; used by no other program
 
 
 @dataclass
@@ -124,7 +124,7 @@ def make_copy(root: Path, base: Path, number: int) -> Copy:
         "PYTHONPATH": os.pathsep.join(str(folder / name) for name in ("src", "dev", ".")),
         "PYTHONDONTWRITEBYTECODE": "1",
         "SEED": "1",  # the same trials for every change
-        "REDIS_TESTING_SNAPSHOTS": "",  # what a changed program formed is for nobody else
+        "REDIS_TESTING_SNAPSHOTS": "",  # the copies of a changed program are not shared
     }
     if os.getuid() == 0:
         subprocess.run(["chown", "-R", f"{copy.user}:{copy.user}", str(folder)], check=True)

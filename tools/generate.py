@@ -89,7 +89,7 @@ def facts_of(redis: Redis) -> Facts:
         raise SystemExit(entry)
     version = parse_version(entry.engine.value, entry.version)
     if version is None:
-        raise SystemExit(f"{entry.version} is no version")
+        raise SystemExit(f"{entry.version} is not a version")
     words = {user: f"the-{user}-password" for user in USERS if user != BACKUP}
     return Facts(
         version=version,

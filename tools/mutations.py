@@ -65,7 +65,7 @@ _CALCULATED: dict[type[ast.operator], type[ast.operator]] = {
     ast.BitOr: ast.BitAnd,
 }
 _LEAVES = (ast.Raise, ast.Return, ast.Continue, ast.Break)
-_SPOKEN = ("_LOG", "warnings")
+_SPOKEN = ("_LOG", "_log", "warnings")
 
 
 def mutations(source: bytes) -> list[Mutation]:
@@ -261,7 +261,7 @@ def _is_prose(node: ast.expr) -> bool:
 
 
 def _is_spoken(node: ast.expr) -> bool:
-    """Whether it is a call that only tells people something."""
+    """Whether it is a call that only logs or prints."""
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return False
     return isinstance(node.func.value, ast.Name) and node.func.value.id in _SPOKEN

@@ -55,7 +55,7 @@ def read(path: Path) -> dict[str, dict[str, str]]:
 
 
 def main() -> None:
-    """Read every file, keep what our kinds reach, and write the table."""
+    """Read every file, keep what the operator's kinds reach, and write the table."""
     modules, version = Path(sys.argv[1]) / "k8s.io", sys.argv[2]
     messages: dict[str, dict[str, str]] = {}
     for module in ("api", "apimachinery", "apiextensions-apiserver"):

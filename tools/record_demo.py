@@ -48,7 +48,7 @@ def listen(command: Sequence[str]) -> list[Line]:
 
 
 def shorten(lines: Iterable[Line]) -> list[Line]:
-    """Cut waits that are longer than somebody likes to look at, and lines that are too wide."""
+    """Shorten waits that are too long to watch, and lines that are too wide."""
     shown: list[Line] = []
     cut = last = 0.0
     for second, text in lines:

@@ -71,7 +71,7 @@ def called(lines: Iterable[str], namespace: str) -> dict[str, dict[Right, int]]:
 def _rights(event: dict[str, Any]) -> list[Right]:
     about = event.get("objectRef") or {}
     if "resource" not in about:
-        return []  # discovery, which everybody may
+        return []  # discovery, which all accounts may
     more = f"/{about['subresource']}" if about.get("subresource") else ""
     group, resource = about.get("apiGroup", ""), f"{about['resource']}{more}"
     code = (event.get("responseStatus") or {}).get("code", 0)

@@ -1,7 +1,7 @@
-"""Ours, with a controller behind it: how long a change waits for its reconcile during a burst.
+"""kubecontroller with a controller: how long a change waits for its reconcile during a burst.
 
 Prints the percentiles of the span from the moment a change is in the cache, and its handlers are
-told, to the beginning of its reconcile.
+reported, to the beginning of its reconcile.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """kopf: its in-memory index of pods by label, and a handler of raw events.
 
-The index keeps what ours keeps of a pod and no more: kopf's own documentation keeps whole bodies,
+The index keeps as much of a pod as our informer: kopf's own documentation keeps whole bodies,
 which would cost it memory that it need not have.
 """
 
@@ -81,7 +81,7 @@ async def main() -> None:
             operator.result()
     effort.listed()
     await asyncio.to_thread(go, _URL)
-    while not _is_over():  # noqa: ASYNC110 - kopf tells nobody
+    while not _is_over():  # noqa: ASYNC110 - kopf has no event
         await asyncio.sleep(0.02)
     effort.followed(Progress.handled)
     operator.cancel()

@@ -2,7 +2,7 @@
 
 The kind is installed at the start, from its type. Sources say by a label that they may be shared;
 copies follow their source and the labels of namespaces, and go with the SharedSecret. A Secret that
-is somebody else's is never touched.
+belongs to others is never changed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Source(kc.Part, frozen=True):
 
 
 class Spec(kc.Part, frozen=True):
-    """What is shared, and with whom."""
+    """What is shared, and with which namespaces."""
 
     source: Source
     namespaces: Annotated[dict[str, str], Meta(description="Labels that namespaces must have.")] = (
@@ -84,7 +84,7 @@ class Sharing:
         return [s.metadata.key for s in self.shared if key == _source(s)]
 
     async def reconcile(self, key: kc.Key) -> kc.Outcome:
-        """Bring the copies of one SharedSecret to where they should be, and tell."""
+        """Bring the copies of one SharedSecret to where they should be, and report."""
         shared = self.shared.get(key)
         if shared is None or shared.metadata.is_deleting:
             return kc.Done()  # its copies are collected with it

@@ -22,7 +22,7 @@ WEBSITES = kc.Kind("example.dev", "v1", "Website", "websites", True, Website)
 
 
 async def main(**options: Any) -> None:
-    """Watch Websites and the ConfigMaps they own, and bring each to where it should be."""
+    """Watch Websites and the ConfigMaps that they own, and reconcile them."""
     manager = kc.Manager.connected(kc.load(), name="website-operator", **options)
     sites = manager.caches(WEBSITES)
     pages = manager.caches(CONFIG_MAPS, labels="app=website")
@@ -32,7 +32,7 @@ async def main(**options: Any) -> None:
     async def reconcile(key: kc.Key) -> kc.Outcome:
         site = sites.get(key)
         if site is None or site.metadata.is_deleting:
-            return kc.Done()  # its page is collected with it
+            return kc.Done()  # the garbage collector deletes its page
         html = f"<h1>{site.spec['title']}</h1>"
         page = {
             "metadata": {"namespace": key[0], "name": key[1], "labels": {"app": "website"}},

@@ -1,9 +1,9 @@
 """A Kubernetes client and a controller runtime, and what tests of controllers need.
 
-What authors of operators import is here, loaded when it is asked for; kinds of Kubernetes are in
-`client.objects`, everything else is private by convention. `client` talks to an API server,
-`runtime` keeps caches and runs controllers on it, `testing` is the test kit; an inner one never
-imports an outer one, and nothing here knows any product. Begin with
+Everything that authors of operators import is here, loaded on first use. The built-in kinds are in
+`client.objects`; every other module is private by convention. `client` talks to an API server,
+`custom` makes definitions from types, `runtime` keeps caches and runs controllers, `testing` is the
+test kit. An inner package never imports an outer one, and nothing here knows a product. Begin with
 `docs/kubecontroller/cookbook.md` and `examples/website`.
 """
 
@@ -136,7 +136,7 @@ _PLACE = {name: place for place, names in _PLACES.items() for name in names.spli
 
 
 def __getattr__(name: str) -> Any:
-    """Load what is asked for: a whole operator takes long to load, a client does not."""
+    """Load a name on first use: a whole operator takes long to load, a client does not."""
     if name not in _PLACE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_PLACE[name]}"), name)

@@ -1,7 +1,7 @@
 """One process with everything but the operator: API server, controllers, scheduler, node agent.
 
-Started by the supervisor. Asked to stop, it ends the pods (volumes stay) and checkpoints its state.
-Killed, or ended by an error of its own, it leaves the pods running and the next one adopts them.
+Started by the supervisor. When it is asked to stop, it ends the pods (volumes stay) and checkpoints
+its state. When it is killed or fails, it leaves the pods running and the next one adopts them.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def node_specs(settings: Settings) -> Sequence[NodeSpec]:
 
 
 def main(instances: Instances, name: str) -> int:
-    """Run the control plane of an instance that `up` made; return the exit code."""
+    """Run the control plane of an instance that `up` created; return the exit code."""
     instance = instances.find(name)
     settings = instance.settings()
     if settings is None:
@@ -82,7 +82,7 @@ def main(instances: Instances, name: str) -> int:
 async def run(instances: Instances, instance: Instance, settings: Settings) -> None:
     """Run the control plane until SIGTERM or SIGINT."""
     set_up()
-    _log_apart(instance)
+    _separate_log(instance)
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -91,8 +91,8 @@ async def run(instances: Instances, instance: Instance, settings: Settings) -> N
         await _serve(instance, settings, stopping, instances.distribution, instances.home())
 
 
-def _log_apart(instance: Instance) -> None:
-    """Let the node agent, which is a part of this process, write a log of its own."""
+def _separate_log(instance: Instance) -> None:
+    """Give the node agent, which is a part of this process, a separate log."""
     instance.logs.mkdir(parents=True, exist_ok=True)
     handler = logging.FileHandler(instance.log_of("node-agent"))
     handler.setFormatter(HumanFormatter())
@@ -130,7 +130,7 @@ async def _serve(
                 group.create_task(agent.run()),
                 group.create_task(_control(daemon, instance, distribution, caches)),
                 group.create_task(
-                    _obey_power(caches.informers["nodes"], agent, distribution.power_annotation)
+                    _follow_power(caches.informers["nodes"], agent, distribution.power_annotation)
                 ),
             ]
             await agent.wait_ready()
@@ -187,7 +187,7 @@ async def _control(
         await client.apply(_kind_of(wanted), wanted)
     if distribution.account is not None:
         config = daemon.account_kubeconfig(*distribution.account)
-        write_private(instance.operator_kubeconfig, config.encode())  # it waits for this file
+        write_private(instance.operator_kubeconfig, config.encode())  # the operator waits for it
     await ControlLoops(client, caches=caches).run()
 
 
@@ -197,8 +197,8 @@ def _kind_of(wanted: Manifest) -> Kind[Manifest]:
     return Kind(group, version, wanted["kind"], plural, "namespace" in wanted["metadata"], dict)
 
 
-async def _obey_power(nodes: Informer[Manifest], agent: NodeAgent, annotation: str) -> None:
-    """Switch nodes off and on as their annotation says."""
+async def _follow_power(nodes: Informer[Manifest], agent: NodeAgent, annotation: str) -> None:
+    """Switch nodes off and on according to their annotation."""
     changes: asyncio.Queue[Manifest] = asyncio.Queue()
     loop = asyncio.get_running_loop()
 

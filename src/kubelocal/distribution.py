@@ -1,6 +1,6 @@
-"""What makes a local cluster somebody's own: names, images, and what is in it from the start.
+"""What makes a local cluster the cluster of a product: names, images, and initial objects.
 
-Whoever brings a local cluster to its users hands one of these in; nothing else here knows them.
+A product that ships a local cluster passes one of these in; nothing else here knows the product.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ __all__ = ["Distribution", "no_objects"]
 
 
 def no_objects() -> Sequence[Manifest]:
-    """Return nothing: the cluster begins empty."""
+    """Return nothing: the cluster starts empty."""
     return ()
 
 
 class Distribution(Struct, frozen=True):
-    """The names a local cluster goes by, the images it has, and the objects it begins with.
+    """The names of a local cluster, its images, and its initial objects.
 
-    `objects` are applied whenever the control plane starts: custom resource definitions, and what
-    `account` (namespace and name of a ServiceAccount) may do. That account is the operator's: its
-    kubeconfig is written once it may be used.
+    `objects` are applied whenever the control plane starts: custom resource definitions, and the
+    permissions of `account` (namespace and name of a ServiceAccount). That account is the
+    operator's: its kubeconfig is written once it may be used.
     """
 
-    name: str = "kubelocal"  # of the folder with all instances, and of what is held on this machine
+    name: str = "kubelocal"  # of the folder with all instances, and of the locks on this machine
     command: str = "kubelocal"  # what people type
     home_variable: str = "KUBELOCAL_HOME"  # of the environment: another folder for all instances
     power_annotation: str = "kubelocal/power"

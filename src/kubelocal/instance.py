@@ -1,8 +1,8 @@
 """One local cluster on this machine: where its files are and which addresses are its own.
 
-Every instance has a number, and with it a loopback network of its own: pods in the lower half
-of 127.N.0.0/16, services in the upper, the API server at its top. While an instance runs it holds
-the number by an abstract socket, so that two never share it whoever started them.
+Every instance has a number, and with it its own loopback network: pods in the lower half of
+127.N.0.0/16, services in the upper, the API server at its top. While an instance runs it locks the
+number with an abstract socket, so that two instances never share it, whichever user started them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class InstanceError(Exception):
 
 
 class Settings(Struct, frozen=True, omit_defaults=True):
-    """What an instance was made with; kept beside its data."""
+    """The settings that an instance was created with; stored beside its data."""
 
     network: int
     nodes: int = 1
@@ -60,7 +60,7 @@ class Instance(Struct, frozen=True):
 
     @property
     def settings_file(self) -> Path:
-        """What it was made with."""
+        """The settings that it was created with."""
         return self.folder / "instance.json"
 
     @property
@@ -75,7 +75,7 @@ class Instance(Struct, frozen=True):
 
     @property
     def operator_kubeconfig(self) -> Path:
-        """The operator's kubeconfig: an account with its rights and no others."""
+        """The operator's kubeconfig: an account with its permissions and no others."""
         return self.folder / "operator.kubeconfig"
 
     @property
@@ -104,11 +104,11 @@ class Instance(Struct, frozen=True):
 
     @property
     def ready_file(self) -> Path:
-        """Present while the control plane answers."""
+        """Present while the control plane responds."""
         return self.folder / "ready"
 
     def settings(self) -> Settings | None:
-        """Return what the instance was made with, or None when it does not exist."""
+        """Return the settings of the instance, or None when it does not exist."""
         try:
             return msgspec.json.decode(self.settings_file.read_bytes(), type=Settings)
         except FileNotFoundError:
@@ -120,13 +120,13 @@ class Instance(Struct, frozen=True):
             ) from error
 
     def save(self, settings: Settings) -> None:
-        """Keep what the instance is made with."""
+        """Store the settings of the instance."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.folder.chmod(0o700)
         self.settings_file.write_bytes(msgspec.json.encode(settings))
 
     def purge(self) -> None:
-        """Delete everything the instance has, volumes included."""
+        """Delete everything of the instance, volumes included."""
         shutil.rmtree(self.folder, ignore_errors=False)
 
 
@@ -137,7 +137,7 @@ class Instances:
         self.distribution = distribution
 
     def home(self) -> Path:
-        """Return the folder of all instances: the environment's, else in the user's data."""
+        """Return the folder of all instances: from the environment, else in the user's data."""
         chosen = os.environ.get(self.distribution.home_variable)
         if chosen:
             return Path(chosen)
@@ -173,9 +173,9 @@ class Instances:
 
     @contextmanager
     def choosing(self) -> Iterator[None]:
-        """Keep every other `up` on this machine from choosing a network until ours is held.
+        """Keep every other `up` on this machine from choosing a network until this one is locked.
 
-        A network that was found free is held only when the control plane has started.
+        A network that was found free is locked only when the control plane has started.
         """
         deadline = time.monotonic() + _CHOOSING_SECONDS
         while True:
@@ -199,7 +199,7 @@ class Instances:
 
     @contextmanager
     def hold_network(self, number: int) -> Iterator[None]:
-        """Hold a network while the context lasts; the kernel lets go when the process ends."""
+        """Lock a network while the context lasts; the kernel releases it when the process ends."""
         lock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             lock.bind(f"\0{self.distribution.name}-127.{number}")
@@ -216,12 +216,12 @@ class Instances:
 
 
 def pod_network(number: int) -> str:
-    """Return the network pods get their addresses from."""
+    """Return the network of pod addresses."""
     return f"127.{number}.0.0/17"
 
 
 def service_network(number: int) -> str:
-    """Return the network services get their addresses from."""
+    """Return the network of service addresses."""
     return f"127.{number}.128.0/18"
 
 

@@ -1,9 +1,8 @@
 """Loopback addresses for tests and measurements that run side by side.
 
-Each process holds one network 127.N.0.0/16 for as long as it lives and takes its addresses from
-that alone, each once. The hold is that of local clusters (`Instances.hold_network`) with numbers
-that those never use, so neither another worker, nor another checkout, nor another user
-of the machine gets the same address.
+Each process locks one network 127.N.0.0/16 for as long as it lives and takes its addresses only
+from that, each once. The lock is that of local clusters (`Instances.hold_network`) with numbers
+that those never use, so no other worker, checkout or user of the machine gets the same address.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _HOSTS = range(100, 250)
 
 
 class _Block:
-    """The network that this process holds, and what it has given out of it."""
+    """The network that this process holds, and the addresses that it has given out."""
 
     def __init__(self) -> None:
         self._hold = contextlib.ExitStack()
@@ -60,12 +59,12 @@ def held_number() -> int:
 
 
 def free_subnet() -> str:
-    """A network of 254 addresses that was not given out for long."""
+    """A network of 254 addresses that was not given out recently."""
     return next(_block(os.getpid()).subnets)
 
 
 def free_host(port: int = 6379) -> str:
-    """An address that was not given out for long, free on the port and on its bus port."""
+    """An address that was not given out recently, free on the port and on its bus port."""
     for _ in range(1000):
         host = next(_block(os.getpid()).hosts)
         with contextlib.suppress(OSError), socket.socket() as client, socket.socket() as bus:

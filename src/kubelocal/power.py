@@ -1,7 +1,7 @@
-"""Power of virtual nodes: an annotation on the Node says off or on; the node agent obeys.
+"""Power of virtual nodes: an annotation on the Node says off or on; the node agent follows it.
 
-By way of the API any client may cut a node's power: a command line, a test, or a person with
-`kubectl annotate node NAME ANNOTATION=off`. The annotation's name is the distribution's.
+Any client may switch a node off through the API: a command line, a test, or a person with
+`kubectl annotate node NAME ANNOTATION=off`. The distribution chooses the annotation's name.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ class PowerError(Exception):
 
 
 def is_off(node: Mapping[str, Any], annotation: str) -> bool:
-    """Tell whether a Node (as a plain value) is to be without power."""
+    """Return whether a Node (as a plain value) is to be switched off."""
     return (node["metadata"].get("annotations") or {}).get(annotation) == "off"
 
 
 async def set_power(kubeconfig: Path, name: str, state: str, annotation: str) -> None:
     """Switch a node off or on."""
-    # loaded here: the control plane asks only `is_off`, and HTTP takes long to load
+    # imported here: the control plane only needs `is_off`, and HTTP takes long to load
     from kubecontroller.client.config import load  # noqa: PLC0415
     from kubecontroller.client.http import HttpTransport  # noqa: PLC0415
 

@@ -1,8 +1,8 @@
-"""Keeps the processes of one local cluster alive: the control plane and the operator, each alone.
+"""Keeps the processes of one local cluster alive: the control plane and the operator.
 
-A process that dies is started again, at once the first
-time and later after a growing pause. When told to stop it ends the operator first and the control
-plane last, since that one stops the pods.
+A process that dies is started again, at once the first time and later after a growing pause. When
+it is asked to stop, it ends the operator first and the control plane last, since that stops the
+pods.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ _MOST_LOGGED = 16 * 1024 * 1024
 
 
 class Child(Struct, frozen=True):
-    """A process to keep: its name (and log file's), and the words after `python` that start it."""
+    """A process to keep alive: its name (and its log file's), and its arguments after `python`."""
 
     name: str
     arguments: tuple[str, ...]
 
 
 async def supervise(
-    instance: Instance, children: Sequence[Child], *, told: Callable[[str], None]
+    instance: Instance, children: Sequence[Child], *, report: Callable[[str], None]
 ) -> None:
     """Keep the children alive until SIGTERM or SIGINT, then stop them, the last one last.
 
-    What people should see is told, and everything is logged.
+    Messages for users are passed to the callback, and everything is logged.
     """
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
@@ -64,13 +64,13 @@ async def supervise(
     undo = set_up(stream=log)
     _LOG.info("started", extra=fields(pid=os.getpid()))
     instance.pid_file.write_text(f"{os.getpid()} {start_time(os.getpid())}\n")
-    # what is stopped last is needed first
-    keepers = [asyncio.create_task(_keep(instance, child, told)) for child in reversed(children)]
+    # the one that is stopped last is needed first
+    keepers = [asyncio.create_task(_keep(instance, child, report)) for child in reversed(children)]
     keepers.reverse()
     trimming = asyncio.create_task(_trim_for_ever(instance))
     try:
         await stopping.wait()
-        told("stopping")
+        report("stopping")
         _LOG.info("stopping")
     finally:
         trimming.cancel()
@@ -93,7 +93,7 @@ async def _trim_for_ever(instance: Instance) -> None:
 
 
 def trim(log: Path) -> None:
-    """Begin a new log where one is too large; what it held stays beside it until the next time.
+    """Begin a new log where one is too large; its content is kept in one older file.
 
     It is emptied and not replaced: its writer has it open, to append.
     """
@@ -102,8 +102,8 @@ def trim(log: Path) -> None:
         os.truncate(log, 0)
 
 
-async def _keep(instance: Instance, child: Child, told: Callable[[str], None]) -> None:
-    """Start one child again whenever it ends; end it when cancelled."""
+async def _keep(instance: Instance, child: Child, report: Callable[[str], None]) -> None:
+    """Restart one child whenever it ends; end it when cancelled."""
     pause = _PAUSE_SECONDS
     while True:
         begun = time.monotonic()
@@ -128,7 +128,7 @@ async def _keep(instance: Instance, child: Child, told: Callable[[str], None]) -
             "a process ended and is started again",
             extra=fields(process=child.name, code=code, pause=pause),
         )
-        told(f"{child.name} ended with code {code}; starting it again in {pause:g} s")
+        report(f"{child.name} ended with code {code}; starting it again in {pause:g} s")
         await asyncio.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
@@ -150,7 +150,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 def start_time(pid: int) -> int:
     """Return when a process began, in clock ticks since boot; 0 when there is none.
 
-    With the pid it names a process for good: pids are used again, this pair is not.
+    Together with the pid it identifies a process: pids are reused, this pair is not.
     """
     return start_ticks(pid) or 0
 
@@ -165,12 +165,12 @@ def read_pid(instance: Instance) -> int | None:
 
 
 def is_running(instance: Instance) -> bool:
-    """Tell whether the instance's supervisor runs."""
+    """Return whether the instance's supervisor runs."""
     return read_pid(instance) is not None
 
 
 def stop(instance: Instance, *, wait_seconds: float = 2 * _STOP_SECONDS + 5) -> bool:
-    """End the instance's supervisor and wait for it; tell whether it has ended."""
+    """End the instance's supervisor and wait for it; return whether it has ended."""
     pid = read_pid(instance)
     if pid is None:
         return True

@@ -29,8 +29,8 @@ def test_the_example_can_be_followed() -> None:
 @pytest.mark.parametrize(
     ("spec", "path", "text"),
     [
-        ({"discard": None}, "spec.discard", "write discard.database"),
-        ({"discard": {"database": "other"}}, "spec.discard", "write discard.database"),
+        ({"discard": None}, "spec.discard", "set discard.database"),
+        ({"discard": {"database": "other"}}, "spec.discard", "set discard.database"),
         ({"discard": {}}, "spec.discard.database", "is required"),
         ({"from": None}, "spec.from", "is required"),
         ({"from": {}}, "spec.from", "use one of"),
@@ -49,8 +49,8 @@ def test_what_is_wrong_is_named_by_its_path(spec: dict[str, Any], path: str, tex
     ("before", "after", "text"),
     [
         (None, document(), ""),
-        (None, document(discard={"database": "other"}), "write discard.database"),
-        (None, {"spec": {"redis": "scratch", "from": {"name": "m"}}}, "write discard.database"),
+        (None, document(discard={"database": "other"}), "set discard.database"),
+        (None, {"spec": {"redis": "scratch", "from": {"name": "m"}}}, "set discard.database"),
         (document(), document(), ""),
         (document(), document(**{"from": {"name": "other"}}), "create another one"),
     ],

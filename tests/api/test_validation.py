@@ -281,6 +281,29 @@ BAD: list[tuple[str, dict[str, Any], list[str]]] = [
         ["spec.monitoring.exporterArgs[1]"],
     ),
     (
+        "exporter of another sentinel",
+        raw(
+            mode="Failover",
+            shards=1,
+            sentinel={"exporter": {"args": ["--redis.addr=redis://elsewhere:1"]}},
+        ),
+        ["spec.sentinel.exporter.args[0]"],
+    ),
+    (
+        "exporter of sentinels with a user of its own, and more than it may have",
+        raw(
+            mode="Failover",
+            shards=1,
+            sentinel={
+                "exporter": {
+                    "env": [{"name": "REDIS_USER", "value": "default"}],
+                    "resources": {"requests": {"cpu": 2}, "limits": {"cpu": 1}},
+                }
+            },
+        ),
+        ["spec.sentinel.exporter.env[0].name", "spec.sentinel.exporter.resources.requests.cpu"],
+    ),
+    (
         "password of the exporter in its arguments",
         raw(monitoring={"exporterArgs": ["--redis.password", "secret"]}),
         ["spec.monitoring.exporterArgs[0]"],

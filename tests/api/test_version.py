@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from redis_operator.api.redis import Engine, Mode, Monitoring, RedisSpec
+from redis_operator.api.redis import (
+    Engine,
+    Mode,
+    Monitoring,
+    RedisSpec,
+    Sentinel,
+    SentinelExporter,
+)
 from redis_operator.api.version import CATALOG, RedisVersionSpec, exporter_problems, find_version
 
 
@@ -52,3 +61,17 @@ def test_an_exporter_that_nobody_has_an_image_of_is_refused_with_the_field() -> 
     assert exporter_problems(RedisSpec(mode=Mode.CLUSTER, monitoring=given), bare) == []
     assert exporter_problems(RedisSpec(mode=Mode.CLUSTER), bare) == []
     assert exporter_problems(asked, CATALOG[0]) == []
+
+
+def test_an_exporter_of_sentinels_without_an_image_is_refused_with_the_field() -> None:
+    bare = RedisVersionSpec(Engine.VALKEY, "9.1", "valkey:9.1")
+
+    def asked(monitoring: Monitoring, **exporter: Any) -> RedisSpec:
+        sentinel = Sentinel(exporter=SentinelExporter(enabled=True, **exporter))
+        return RedisSpec(mode=Mode.FAILOVER, sentinel=sentinel, monitoring=monitoring)
+
+    [problem] = exporter_problems(asked(Monitoring()), bare)
+    assert problem.path == "spec.sentinel.exporter.image"
+    assert exporter_problems(asked(Monitoring(), image="mine:1"), bare) == []
+    assert exporter_problems(asked(Monitoring(exporter_image="mine:1")), bare) == []
+    assert exporter_problems(asked(Monitoring()), CATALOG[0]) == []

@@ -133,11 +133,17 @@ async def test_a_source_killed_in_the_middle_leaves_no_backup(
         await speak(
             full,
             *(("SET", f"big:{n}", f"{n}" * 2000) for n in range(5000)),
-            ("CONFIG", "SET", "rdb-key-save-delay", "500"),
+            ("CONFIG", "SET", "rdb-key-save-delay", "2000"),  # 10 s: it is killed before
         )
+
+        async def sends() -> bool:
+            [found] = await speak(full, ("INFO", "persistence"))
+            assert isinstance(found, bytes)
+            return b"rdb_bgsave_in_progress:1" in found
+
         shelf = open_shelf(task(full).store, folder=str(tmp_path))
         taking = asyncio.ensure_future(take(task(full), shelf, lambda: LOGIN, patience=1))
-        await asyncio.sleep(0.5)
+        await eventually(sends)
         await full.kill()
         with pytest.raises(BaseExceptionGroup) as failure:
             await taking

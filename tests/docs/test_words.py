@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import io
 import re
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -85,10 +87,21 @@ _PAGES = (
             "tutorial",
             "campaigns",
             "e2e",
+            "bench",
+            "glossary",
+            "invariants",
+            "newcomers",
+            "decisions/*",
+            "reference/*",
         )
     ),
+    "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
     "docs/how-to/*.md",
     "docs/runbooks/*.md",
+    "docs/kubecontroller/*.md",
+    "docs/kubelocal/*.md",
+    "src/kube*/README.md",
 )
 _IN_PAGES = {
     **_USUAL,
@@ -126,5 +139,94 @@ def test_docs_docstrings_and_names_have_no_private_idioms() -> None:
         for path in sorted({*pages, *code} - {Path(__file__)})
         for number, line in enumerate(path.read_text().splitlines(), 1)
         if (match := re.search(_NOWHERE, line, re.IGNORECASE))
+    ]
+    assert not found, "\n".join(found)
+
+
+# Docstrings and comments of the packages and of their tools: what they may not say, and the usual
+# word instead.
+_LATER = ("src/redis_operator/planning/backups",)
+_IN_EXPLANATIONS = {
+    **_IN_PAGES,
+    r"\b(told|tells?|telling)\b": "report, say, send, observe",
+    r"\beverybody\b": "every server, all",
+    r"\b(a|one|next|every|each|last|this|many|another|first|same) looks?\b": "observation",
+    r"\blook(s|ed|ing)? (again|once)\b": "observe again",
+    r"\bours\b": "of this database, its own",
+    r"\b(at|comes?|came|brings?|brought) home\b": "on, or to, the owner of the slot",
+    r"\bbooks\b": "view, record",
+    r"\b(let|lets|left) be\b": "does not count, is left alone",
+    r"\b(ails|cures?)\b": "problem; fix",
+    r"\bat rest\b": "settled",
+    r"\b(servers|those|one) elsewhere\b": "external servers",
+    r"\bof late\b": "recent",
+    r"\blets? go of\b": "drop, release",
+    r"\brides? along\b": "is part of",
+    r"\bhears? of\b|\bheard of\b": "learn, know",
+    r"(^|[.;:] )Who (?!owns|issues|may|decides)": "a server that, a node that",
+    r"\bwhom\b": "the server that",
+    r"(?<![Tt]here )\b(is|are) no (news|alarm|failure|reason)\b": "is not a",
+    r"\blooks? it up\b|\blooks? itself\b": "find, check",
+    r"\bcame to nothing\b": "failed",
+    r"\bserves? on\b": "keep serving",
+    r"\b(said|told|asked) otherwise\b": "renamed, other",
+    r"\bas if nothing had been\b": "as before",
+    r"\bwhose word\b|'s word for it\b": "claim",
+    r"\bthe door\b": "the entry point; begin with",
+    r"\bwhoever (asks?|comes?|installs?|wants?|knows?)\b": "a client that, a person who",
+}
+# The same for the packages about Kubernetes, and idioms that were found there.
+_IN_KUBERNETES = {
+    **_IN_EXPLANATIONS,
+    r"\b[Ww]hoever\b|\b[Ww]homever\b": "a client that, the caller",
+    r"\b(sets?|puts?|left) aside\b": "keep apart, rename, omit",
+    r"\blets? go\b": "release",
+    r"\bmade good\b|\bmakes? good\b": "restore",
+    r"\b(says?|said) goodbye\b": "close",
+    r"\bwrites? down\b|\bwritten down\b": "record",
+    r"\bgiv(e|es|en) back\b": "release, return",
+    r"\bputs? back\b": "recreate",
+    r"\b(living|dying) (one|ones|owner|owners|namespace|namespaces|set)\b": "active, terminating",
+    r"\btakes? note\b|\btook note\b": "record",
+    r"\bdraws? chance\b|(^|\W)[Cc]hance\b": "randomness",
+    r"\brooms?\b": "package, space",
+    r"\bof one\'s own\b|\bof our own\b": "its own, custom",
+    r"\bsay why not\b|\bin words why\b": "return why",
+    r"(?<![Tt]here )\b(is|are) no "
+    r"(event|list|object|record|mapping|member|pair|container|error|write|request|review|task|watch|"
+    r"pointer|field|CEL|JSON|PEM|proof)\b": "is not a",
+}
+_EXPLAINED = {
+    "src/redis_operator": _IN_EXPLANATIONS,
+    "dev": _IN_EXPLANATIONS,
+    "bench": _IN_EXPLANATIONS,
+    "tools": _IN_EXPLANATIONS,
+    "examples": _IN_EXPLANATIONS,
+    "src/kubecontroller": _IN_KUBERNETES,
+    "src/kubelocal": _IN_KUBERNETES,
+}
+
+
+def _explanations(path: Path) -> Iterator[tuple[int, str]]:
+    """Lines of docstrings, of strings that document a constant, and of comments."""
+    text = path.read_text()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            yield from enumerate(str(node.value.value).splitlines(), node.lineno)
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string.removeprefix("# ")
+
+
+def test_docstrings_and_comments_have_no_private_idioms() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()[:80]!r}: say {usual!r}"
+        for folder, refused in _EXPLAINED.items()
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        if not any(path.is_relative_to(ROOT / later) for later in _LATER)
+        for number, line in _explanations(path)
+        for words in (re.sub(r"`[^`]*`", "", line),)
+        for idiom, usual in refused.items()
+        if re.search(idiom, words)
     ]
     assert not found, "\n".join(found)

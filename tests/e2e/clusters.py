@@ -22,13 +22,22 @@ from kubecontroller.client.http import HttpTransport
 from kubecontroller.client.objects import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, PODS
 from redis_operator.api.crd import crds
 
-__all__ = ["PATIENCE", "Cluster", "Clusters", "LocalCluster", "RealCluster", "cpu_seconds", "until"]
+__all__ = [
+    "OPERATOR_PROGRAM",
+    "PATIENCE",
+    "Cluster",
+    "Clusters",
+    "LocalCluster",
+    "RealCluster",
+    "cpu_seconds",
+    "until",
+]
 
 PATIENCE = float(os.environ.get("E2E_PATIENCE", "1"))
 """How many times longer than on a fair machine everything may take."""
 _ONLY_NAMESPACE = os.environ.get("E2E_NAMESPACE", "") if os.environ.get("KUBECONFIG") else ""
 _OF_DATABASES = "redisoperator.dev/database"
-_OPERATOR = ("-m", "redis_operator.cli.main")
+OPERATOR_PROGRAM = ("-m", "redis_operator.cli.main")
 _WITHOUT_RULE = Path(__file__).parent / "without_rule.py"
 _SMALL_EXPORTER = Path(__file__).parent / "small_exporter.py"
 
@@ -76,6 +85,9 @@ class Cluster:
         """Return the process that is the operator now."""
         raise NotImplementedError
 
+    def require_process(self) -> None:
+        """Skip a test where the operator is not a process of this machine."""
+
     def power(self, state: str, node: str) -> None:
         """Cut a node's power (`off`), or give it back (`on`)."""
         raise NotImplementedError
@@ -95,7 +107,7 @@ class Cluster:
 
     @contextmanager
     def replaced_operator(
-        self, log: Path, kubeconfig: Path, *words: str, program: Sequence[str] = _OPERATOR
+        self, log: Path, kubeconfig: Path, *words: str, program: Sequence[str] = OPERATOR_PROGRAM
     ) -> Iterator[subprocess.Popen[bytes]]:
         """Run another operator process in place of the cluster's own."""
         self.stop_operator()
@@ -167,6 +179,7 @@ class LocalCluster(Cluster):
     """Local mode in a folder, and under a name, of its own."""
 
     is_local = True
+    up_options: tuple[str, ...] = ()
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -178,8 +191,8 @@ class LocalCluster(Cluster):
         images.mkdir()
         if shutil.which("redis_exporter") is None:
             _small_exporter(images / "redis_exporter" / "1.74.0" / "bin")
-        nodes = ("--nodes", "3", "--zones", "3")
-        self._run("up", "--name", self.name, *nodes, "--images", str(images), "--detach")
+        words = ("--nodes", "3", "--zones", "3", "--images", str(images), *self.up_options)
+        self._run("up", "--name", self.name, *words, "--detach")
         self._wait_for_nodes(3)
 
     def _wait_for_nodes(self, count: int) -> None:
@@ -372,7 +385,7 @@ def start_operator(
     log: Path,
     kubeconfig: Path,
     *words: str,
-    program: Sequence[str] = _OPERATOR,
+    program: Sequence[str] = OPERATOR_PROGRAM,
     election: bool = False,
 ) -> subprocess.Popen[bytes]:
     """Start an operator as a process of this machine; it is alone, unless it is to be elected."""

@@ -4,10 +4,12 @@ Without KUBECONFIG each test process starts a local cluster of three nodes for i
 another one after a test that failed. With it, the same tests run there, in one process; the
 operator runs beside them as a process of this machine, so pods must be reachable from here.
 `E2E_ENGINE`, `E2E_VERSION` and `E2E_IMAGE` choose what the databases run.
-`E2E_PATIENCE` stretches every deadline on a slow one. `E2E_PART=0/3` runs the first third of the
-tests: each third one, since neighbours resemble each other.
+`E2E_PATIENCE` stretches every deadline on a slow one. `E2E_PART=0/3` runs the first of three
+parts of the tests; the name of a test decides in which part it is.
 `E2E_NODES` says how many nodes there are when they are fewer than three: then none is drained.
 `E2E_NAMESPACE` names the one namespace of a run on a real cluster, so that several can share it.
+`E2E_OPERATOR=installed` tests the operator as a pod of `E2E_OPERATOR_IMAGE`, which
+`redis-operator install` installs, instead of a process of this machine.
 `E2E_POWER_OFF` and `E2E_POWER_ON` are shell commands that switch the node named by `NODE`.
 """
 
@@ -24,7 +26,9 @@ import pytest
 from e2e.clusters import PATIENCE, Cluster, Clusters, LocalCluster, RealCluster
 from e2e.disks import disk
 from e2e.harness import Database
+from e2e.installed import InstalledLocal, InstalledReal, is_asked_for
 from e2e.outside import Outside
+from groups import keep_part
 
 __all__ = ["Cluster", "Database", "disk"]
 
@@ -34,11 +38,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("e2e") and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(300 * PATIENCE))
-    part, _, parts = os.environ.get("E2E_PART", "0/1").partition("/")
-    others = [item for number, item in enumerate(items) if number % int(parts) != int(part)]
-    if others:
-        items[:] = items[int(part) :: int(parts)]
-        config.hook.pytest_deselected(items=others)
+    keep_part(config, items, os.environ.get("E2E_PART") or "0/1")
 
 
 _FAILED = pytest.StashKey[bool]()
@@ -68,6 +68,8 @@ def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clusters]:
 
     def make() -> Cluster:
         folder = tmp_path_factory.mktemp("e2e")
+        if is_asked_for():
+            return InstalledReal(Path(given), folder) if given else InstalledLocal(folder)
         return RealCluster(Path(given), folder) if given else LocalCluster(folder)
 
     made = Clusters(make)

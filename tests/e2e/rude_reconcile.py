@@ -25,11 +25,15 @@ async def misbehave(how: str) -> Any:
     return None
 
 
-if __name__ == "__main__":
-    how = sys.argv.pop(1)
+def apply(how: str) -> None:
+    """Have the operator of this process misbehave."""
 
     async def reconcile(self: Reconciler, key: tuple[str, str]) -> Any:
         return await (misbehave(how) if key[1] == "rude" else _WHOLE(self, key))
 
     Reconciler.reconcile = reconcile  # type: ignore[method-assign]
+
+
+if __name__ == "__main__":
+    apply(sys.argv.pop(1))
     main()

@@ -19,11 +19,12 @@ def _info() -> dict[str, str]:
     address = (server.hostname or "", server.port or 6379)
     user, password = os.environ["REDIS_USER"], os.environ["REDIS_PASSWORD"]
     with socket.create_connection(address, timeout=5) as link, link.makefile("rwb") as lines:
-        lines.write(f"AUTH {user} {password}\r\nINFO\r\nQUIT\r\n".encode())
+        lines.write(f"AUTH {user} {password}\r\nINFO\r\n".encode())
         lines.flush()
-        answer = lines.read().decode()
-    if not answer.startswith("+OK"):
-        raise OSError(answer.partition("\r\n")[0])
+        accepted, length = lines.readline().decode(), lines.readline().decode()
+        if not accepted.startswith("+OK") or not length.startswith("$"):
+            raise OSError(f"{accepted.strip()} {length.strip()}")
+        answer = lines.read(int(length[1:])).decode()
     pairs = (line.partition(":") for line in answer.split("\r\n"))
     return {name: value for name, sign, value in pairs if sign}
 
@@ -34,6 +35,8 @@ def _page() -> str:
     except OSError as error:
         sys.stderr.write(f"{error}\n")
         return "redis_up 0\n"
+    if "sentinel_masters" in found:
+        return f"redis_up 1\nredis_sentinel_masters {found['sentinel_masters']}\n"
     role, clients = found["role"], found["connected_clients"]
     return (
         f'redis_up 1\nredis_instance_info{{role="{role}"}} 1\nredis_connected_clients {clients}\n'

@@ -14,7 +14,8 @@ from redis_operator.cli.main import main
 from redis_operator.planning import plan as planner
 
 
-def remove(name: str) -> None:
+def apply(name: str) -> None:
+    """Remove the rule from the planner of this process."""
     mode = planner.MODES[Mode.CLUSTER]
     kept = tuple(row for row in mode.rules if row.name != name)
     if len(kept) != len(mode.rules) - 1:
@@ -23,5 +24,5 @@ def remove(name: str) -> None:
 
 
 if __name__ == "__main__":
-    remove(sys.argv.pop(1))
+    apply(sys.argv.pop(1))
     main()

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from histories import draw_some
 from install.small_cluster import SmallCluster, Snapshot, small_cluster
 from kubecontroller.client.objects import NAMESPACES
 from kubecontroller.testing.faults import (
@@ -118,7 +119,7 @@ async def strike(name: str, chosen: Callable[[list[Blow]], list[Blow]]) -> None:
         assert found == end, f"{name}: {crash} at write {number} ends otherwise"
 
 
-@pytest.mark.parametrize("name", TOGETHER)
+@pytest.mark.parametrize("name", draw_some(TOGETHER, 4, name="installer"))
 async def test_the_same_end_after_a_crash_at_some_writes(name: str) -> None:
     await strike(name, lambda blows: random.Random(derive(name)).sample(blows, 2))
 

@@ -18,7 +18,7 @@ from kubecontroller.client.meta import Manifest
 from kubecontroller.client.objects import CONFIG_MAPS, PODS
 from kubelocal import control_plane
 from kubelocal.apiserver.daemon import Daemon
-from kubelocal.control_plane import _client, _obey_power, _serve
+from kubelocal.control_plane import _client, _follow_power, _serve
 from kubelocal.controllers.engine.caches import Caches
 from kubelocal.distribution import Distribution
 from kubelocal.instance import Instance, Settings
@@ -148,7 +148,7 @@ async def test_a_node_that_cannot_be_switched_off_at_once_is_switched_off_later(
         stopping.set()
 
     switched: list[str] = []
-    obey = _obey_power
+    obey = _follow_power
 
     async def obeying(nodes: Any, agent: Any, annotation: str) -> None:
         async def start_node(name: str) -> None:
@@ -159,7 +159,7 @@ async def test_a_node_that_cannot_be_switched_off_at_once_is_switched_off_later(
         monkeypatch.setattr(agent, "start_node", start_node)
         await obey(nodes, agent, annotation)
 
-    monkeypatch.setattr(control_plane, "_obey_power", obeying)
+    monkeypatch.setattr(control_plane, "_follow_power", obeying)
     await serve(instance, monkeypatch, switch, stopping)
     assert switched[0] == "node1"
 

@@ -162,6 +162,92 @@ def test_every_exporter_is_behind_the_stats_service_and_no_sentinel_is(mode: Mod
         assert (port["targetPort"] in named) == (picked <= pod["metadata"]["labels"].items())
 
 
+def _with_sentinel_exporter(**exporter: Any) -> Redis:
+    sentinel = {"exporter": {"enabled": True} | exporter}
+    return database(mode="Failover", shards=1, sentinel=sentinel)
+
+
+def _sentinel_containers(redis: Redis) -> list[Any]:
+    [found] = [
+        o for o in by_kind(redis, "StatefulSet") if o["metadata"]["name"] == "cache-sentinel"
+    ]
+    containers: list[Any] = found["spec"]["template"]["spec"]["containers"]
+    return containers
+
+
+def test_an_exporter_beside_each_sentinel_queries_it_and_has_a_service_of_its_own() -> None:
+    redis = _with_sentinel_exporter()
+    _, exporter = _sentinel_containers(redis)
+    assert exporter["image"] == FACTS.exporter_image
+    variables = {variable["name"]: variable for variable in exporter["env"]}
+    assert variables["REDIS_ADDR"]["value"] == "redis://localhost:26379"
+    password = variables["REDIS_PASSWORD"]["valueFrom"]
+    assert password == {"secretKeyRef": {"name": "cache-users", "key": "exporter"}}
+    assert "volumeMounts" not in exporter
+    services = {s["metadata"]["name"]: s["spec"] for s in by_kind(redis, "Service")}
+    assert "cache-stats" not in services, "no exporter runs beside servers"
+    stats = services["cache-sentinel-stats"]
+    assert stats["selector"]["redisoperator.dev/component"] == "sentinel"
+    assert [port["name"] for port in stats["ports"]] == ["metrics"]
+    [policy] = by_kind(redis, "NetworkPolicy")
+    open_ports = [p["port"] for rule in policy["spec"]["ingress"] for p in rule["ports"]]
+    assert names.EXPORTER_PORT in open_ports
+
+
+def test_the_exporter_of_sentinels_is_the_one_that_was_asked_for() -> None:
+    asked = {
+        "image": "mine:2",
+        "resources": {"limits": {"memory": "64Mi"}},
+        "args": ["--debug"],
+        "env": [{"name": "A", "value": "1"}],
+    }
+    _, exporter = _sentinel_containers(_with_sentinel_exporter(**asked))
+    assert exporter["image"] == "mine:2"
+    assert exporter["resources"] == {"limits": {"memory": "64Mi"}}
+    assert exporter["args"] == ["--debug"]
+    assert exporter["env"][-1] == {"name": "A", "value": "1"}
+    as_servers = database(
+        mode="Failover",
+        shards=1,
+        monitoring={"exporterImage": "theirs:3"},
+        sentinel={"exporter": {"enabled": True}},
+    )
+    _, exporter = _sentinel_containers(as_servers)
+    assert exporter["image"] == "theirs:3"
+
+
+def test_the_service_of_sentinels_leads_to_those_whose_exporter_is_broken() -> None:
+    """IN-25"""
+    redis = _with_sentinel_exporter()
+    usual = {"cache-nodes", "cache-sentinel-stats"}
+    broken = msgspec.structs.replace(FACTS, sentinel_sidecar_broken=True)
+    for facts, others in ((FACTS, set()), (broken, {"cache-sentinel"})):
+        services = by_kind(redis, "Service", facts)
+        found = {s["metadata"]["name"] for s in services if "publishNotReadyAddresses" in s["spec"]}
+        assert found == usual | others
+
+
+@pytest.mark.parametrize(
+    ("broken", "kept"),
+    [
+        ({}, set()),
+        ({"sidecar_broken": True}, {"cache"}),
+        ({"sentinel_sidecar_broken": True}, {"cache-sentinel"}),
+    ],
+    ids=["none", "of a server", "of a sentinel"],
+)
+def test_a_drain_does_not_take_all_pods_whose_sidecar_is_broken(
+    broken: dict[str, bool], kept: set[str]
+) -> None:
+    """They are not ready and serve: with AlwaysAllow they would all be evicted at once. IN-25"""
+    facts = msgspec.structs.replace(FACTS, **broken)
+    budgets = by_kind(_with_sentinel_exporter(), "PodDisruptionBudget", facts)
+    policies = {b["metadata"]["name"]: b["spec"]["unhealthyPodEvictionPolicy"] for b in budgets}
+    assert {name for name, policy in policies.items() if policy == "IfHealthyBudget"} == kept
+    assert {*policies.values()} <= {"IfHealthyBudget", "AlwaysAllow"}
+    assert len(policies) == 2
+
+
 @pytest.mark.parametrize("mode", list(Mode), ids=lambda mode: mode.value)
 def test_services_lead_to_servers_whose_sidecar_is_broken(mode: Mode) -> None:
     """IN-25"""

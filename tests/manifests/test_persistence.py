@@ -173,4 +173,4 @@ async def test_a_primary_with_neither_file_is_not_itself_any_more(
         [after, size] = await ask(pod, commands.my_id(), commands.dbsize())
         assert after != me
         assert size == 0
-        await printed(pod.directory / "log", "data of this primary are gone")
+        await printed(pod.directory / "log", "data of this primary is gone")

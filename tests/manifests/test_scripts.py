@@ -81,7 +81,7 @@ async def test_a_primary_without_its_data_starts_as_somebody_new(
         [after, nodes] = await ask(pod, commands.my_id(), commands.cluster_nodes())
         assert after != before
         assert not nodes[0].slots  # type: ignore[index]
-        assert "data of this primary are gone" in pod.log()
+        assert "data of this primary is gone" in pod.log()
 
 
 async def test_a_primary_in_memory_does_not_start_while_a_replica_would_copy_nothing_from_it(

@@ -74,7 +74,7 @@ class Database:
     async def step(self) -> tuple[Plan, tuple[Outcome, ...], Observed]:
         observed = await self.observe()
         advice = plan(self.wanted, observed, time.time())
-        self._count_on = advice.count_on
+        self._count_on = advice.count_strays_on
         servers = Servers(self.links, self.targets(), self)
         executor = Executor(servers.effects(), NO_LABELS)
         outcomes = await executor.carry_out(advice)

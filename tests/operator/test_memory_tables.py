@@ -12,7 +12,7 @@ from redis_operator.api.redis import Redis
 from redis_operator.api.status import RedisStatus, ShardStatus
 from redis_operator.operator.execute import Outcome
 from redis_operator.operator.memory import Memories
-from redis_operator.operator.observe import Memory, Told
+from redis_operator.operator.observe import LastPrimary, Memory
 from redis_operator.planning.actions import LabelRole, ResizePod
 from redis_operator.planning.advice import Plan
 from redis_operator.planning.at import at
@@ -140,7 +140,7 @@ def test_what_a_status_tells_of_shards_is_taken_by_their_numbers() -> None:
         )
     )
     found = of(Memories(Clock()), status)
-    assert found.told == (Told(0, "db-0-0", 0.0), Told(12, "p", 9.0))
+    assert found.last_primaries == (LastPrimary(0, "db-0-0", 0.0), LastPrimary(12, "p", 9.0))
     assert found.recorded == ((0, "a"),)
     assert found.led == (Led(0, "db-0-0", "h"), Led(1, "db-1-0", ""), Led(12, "p", ""))
     assert dict(found.cluster.histories) == {"a": "h", "y": ""}
@@ -158,9 +158,9 @@ def test_what_a_status_tells_of_its_binding_and_its_source() -> None:
 def test_a_status_stands_in_until_a_look_was_had() -> None:
     memories = Memories(Clock())
     status = RedisStatus(shards=(shard("shard-0", primary="db-0-0"),))
-    assert of(memories, status).told
+    assert of(memories, status).last_primaries
     look(memories, node(A))
-    assert of(memories, status).told == ()
+    assert of(memories, status).last_primaries == ()
 
 
 # Histories
@@ -299,7 +299,7 @@ def test_pods_that_the_cluster_refused_to_resize_are_remembered() -> None:
     look(memories, node(A), outcomes=(done, refused, label))
     look(memories, node(A), outcomes=(Outcome(ResizePod("p", "u4", ()), "no"),))
     look(memories, node(A))
-    assert of(memories).stiff == {"u2", "u4"}
+    assert of(memories).resize_refused == {"u2", "u4"}
 
 
 def test_a_spec_that_was_followed_is_that_of_the_same_object() -> None:
@@ -340,7 +340,7 @@ def test_what_is_forgotten_is_everything_of_one_database() -> None:
     assert of(memories).elections == ()
     kept = memories.of(OTHER, NOTHING, ())
     assert kept.elections
-    assert kept.stiff
+    assert kept.resize_refused
     assert kept.cluster.introductions
     assert kept.cluster.histories
     assert memories.hindrance(OTHER) == why

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from planning.test_failover import WANTED, WHOLE, of, sentinel, server
+from planning.failover.test_failover import WANTED, WHOLE, of, sentinel, server
 from redis_operator.operator.requests import met
 from redis_operator.operator.wanted import PRIMARY_ANNOTATION
 from redis_operator.planning.advice import Switchover

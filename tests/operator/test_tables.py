@@ -46,8 +46,10 @@ DONE, REFUSED = Outcome(SET), Outcome(SET, "no")
         pytest.param(Plan(), (), False, id="nothing to do"),
         pytest.param(Plan(), (DONE,), True, id="something was done"),
         pytest.param(Plan(), (DONE, REFUSED), False, id="something was refused"),
-        pytest.param(Plan(count_on=("db-0-0",)), (), True, id="keys are to be counted"),
-        pytest.param(Plan(count_on=("db-0-0",)), (REFUSED,), False, id="counted for a refusal"),
+        pytest.param(Plan(count_strays_on=("db-0-0",)), (), True, id="keys are to be counted"),
+        pytest.param(
+            Plan(count_strays_on=("db-0-0",)), (REFUSED,), False, id="counted for a refusal"
+        ),
         pytest.param(Plan(again_after=0.49), (), True, id="soon"),
         pytest.param(Plan(again_after=0.5), (), False, id="not so soon"),
         pytest.param(Plan(again_after=0.1), (REFUSED,), True, id="soon after a refusal"),

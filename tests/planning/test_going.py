@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from planning.test_rules_heal import WANTED, whole_database
+from planning.cluster.test_rules_heal import WANTED, whole_database
 from redis_operator.planning.advice import Plan
 from redis_operator.planning.cluster.actions import Failover, FailoverMode
 from redis_operator.planning.observed import Observed

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from planning.test_failover import (
+from planning.failover.test_failover import (
     IN_MEMORY,
     NOW,
     SENTINELS,

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from planning import test_degradations as degradations
-from planning import test_rules_change as change
-from planning import test_rules_heal as heal
-from planning import test_rules_slots as slots
+from planning.cluster import test_rules_change as change
+from planning.cluster import test_rules_heal as heal
+from planning.cluster import test_rules_slots as slots
+from planning.reporting import test_degradations as degradations
 from redis_operator.api.redis import Mode
 from redis_operator.planning.actions import Action
 from redis_operator.planning.at import at
@@ -110,7 +110,7 @@ MUTATIONS: dict[str, tuple[Sequence[Patch], Callable[[], None]]] = {
         change.test_a_roll_stops_at_the_first_pod_that_does_not_come_up_and_a_revert_recovers,
     ),
     "primaries are deleted as they come": (
-        [("common.roll", "_is_stuck", lambda _s, _n: True), ("plan", "breaches", lambda *_: ())],
+        [("common.roll", "is_stuck", lambda _s, _n: True), ("plan", "breaches", lambda *_: ())],
         change.test_a_roll_takes_replicas_first_and_hands_over_before_each_primary,
     ),
     "elections may follow as fast as they like": (
@@ -125,7 +125,7 @@ MUTATIONS: dict[str, tuple[Sequence[Patch], Callable[[], None]]] = {
     ),
     "broken files are thrown away whoever needs them": (
         [
-            ("cluster.replace_data", "_keeper", lambda s, _n: s.voters[0]),
+            ("cluster.replace_data", "_data_holder", lambda s, _n: s.voters[0]),
             ("plan", "breaches", lambda *_: ()),
         ],
         degradations.test_files_that_may_be_the_last_copy_are_never_touched,

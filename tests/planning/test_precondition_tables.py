@@ -72,7 +72,7 @@ FAILOVER = Failover(
 )
 DELETE = DeletePod(pod="db-0-0", uid="uid", why="it is outdated")
 SCALE = ScaleWorkload(shard=0, uid="uid", from_pods=2, to_pods=1)
-DISCARD = DiscardData(pod="db-1-1", uid="uid", keeper=HERE)
+DISCARD = DiscardData(pod="db-1-1", uid="uid", data_holder=HERE)
 
 ROWS: dict[str, tuple[Action, Facts, str]] = {
     "tune: empty": (TUNE, primary(), ""),
@@ -131,10 +131,15 @@ ROWS: dict[str, tuple[Action, Facts, str]] = {
     "scale: gone": (SCALE, Facts(), "is gone"),
     "scale: recreated": (SCALE, Facts(workload=WorkloadFacts("other", 2)), "changed"),
     "scale: scaled": (SCALE, Facts(workload=WorkloadFacts("uid", 3)), "changed"),
-    "discard: the keeper leads": (DISCARD, primary(keys=1), ""),
-    "discard: the keeper is silent": (DISCARD, Facts(), "does not respond"),
-    "discard: the keeper is empty": (DISCARD, primary(), "not a primary with keys"),
-    "discard: the keeper follows": (DISCARD, replica(keys=1), "not a primary with keys"),
+    "discard: the data holder leads": (DISCARD, primary(keys=1), ""),
+    "discard: the data holder is silent": (DISCARD, Facts(), "does not respond"),
+    "discard: the data holder is empty": (DISCARD, primary(), "not a primary with keys"),
+    "discard: the data holder follows": (DISCARD, replica(keys=1), "not a primary with keys"),
+    "discard: another node holds the data": (
+        DISCARD,
+        Facts(server=ServerFacts(id=B, role=Role.PRIMARY, keys=1)),
+        "not a primary with keys",
+    ),
 }
 for number, (expected, facts, words) in enumerate(
     [

@@ -242,7 +242,7 @@ SETTLE: dict[str, Row] = {
         "blocked: closed when its keys are on their owner",
     ),
     "the source knows nothing, and keys are left there": (
-        m.knowing(m.but(IN, "1-0", stranded=STRAYS), shadows=((P1.id, FIVE),)),
+        m.knowing(m.but(IN, "1-0", stranded=STRAYS), duplicate_strays=((P1.id, FIVE),)),
         {},
         "CloseSlots 1-0",
     ),
@@ -423,7 +423,7 @@ FOLLOW: dict[str, Row] = {
     "an idle one that leaves": (IDLE, {"replicas": 0}, ""),
     "an idle one with keys": (m.but(IDLE, "0-1", keys=3), {}, "blocked: holds 3 keys"),
     "an idle one with other values of keys than their owner": (
-        m.knowing(OTHER_VALUE, shadows=((m.server(IDLE, "0-1").id, FIVE),)),
+        m.knowing(OTHER_VALUE, duplicate_strays=((m.server(IDLE, "0-1").id, FIVE),)),
         {},
         "blocked: FLUSHALL on db-0-1",
     ),
@@ -433,7 +433,9 @@ FOLLOW: dict[str, Row] = {
         "blocked: holds 1 keys",
     ),
     "an idle one with more keys than are known to be left": (
-        m.knowing(m.but(OTHER_VALUE, "0-1", keys=2), shadows=((m.server(IDLE, "0-1").id, FIVE),)),
+        m.knowing(
+            m.but(OTHER_VALUE, "0-1", keys=2), duplicate_strays=((m.server(IDLE, "0-1").id, FIVE),)
+        ),
         {},
         "blocked: holds 2 keys",
     ),

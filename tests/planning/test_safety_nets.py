@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from histories import draw_some
 from planning.situations import WANTED, assert_serves_all, whole_database
 from redis_operator.api.redis import Mode
 from redis_operator.api.status import RedisStatus
@@ -48,9 +49,10 @@ FLAGS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("flag", "pod"), [*((flag, "db-0-0") for flag in FLAGS), ("cordoned", "db-0-1")]
-)
+FLAGGED = [*((flag, "db-0-0") for flag in FLAGS), ("cordoned", "db-0-1")]
+
+
+@pytest.mark.parametrize(("flag", "pod"), draw_some(FLAGGED, 3, name="flags"))
 def test_ten_minutes_at_rest_see_one_planned_failover_a_shard_at_most(flag: str, pod: str) -> None:
     """CL-34: a cordoned node must not send primaries there and back."""
     database = whole_database(SPREAD)

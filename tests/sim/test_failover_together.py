@@ -10,6 +10,7 @@ import os
 
 import pytest
 
+from histories import ALL
 from kubecontroller.testing.seeds import derive
 from redis_testing.simulation.failover import FAILOVER_SCENARIOS
 from redis_testing.simulation.histories import play_together
@@ -19,7 +20,6 @@ from redis_testing.simulation.sources import SOURCE_SCENARIOS
 
 pytestmark = pytest.mark.timeout(900)  # by the clock of a busy machine
 
-ALL = os.environ.get("HISTORIES") == "all"  # else a run draws some
 NAMES = (
     *("create", "primary killed", "primary's pod deleted", "switchover", "restart"),
     *("all servers killed", "more sentinels", "fewer replicas", "hibernation"),

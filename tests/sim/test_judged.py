@@ -8,6 +8,7 @@ from functools import lru_cache
 
 import pytest
 
+from histories import draw_some
 from kubecontroller.client.meta import Manifest
 from kubelocal.apiserver.storage.entries import decode
 from kubelocal.apiserver.storage.store import unpack
@@ -60,7 +61,7 @@ def watch(simulation: Simulation, lies: list[str]) -> None:
             collection.wakers[id(lies)] = judge
 
 
-@pytest.mark.parametrize("first", ["aof", "rdb"])
+@pytest.mark.parametrize("first", draw_some(["aof", "rdb"], 1, name="judged"))
 def test_a_database_is_not_ready_while_pods_are_to_be_recreated(first: str) -> None:
     """Settings are changed on the servers first, and the objects that pods are made from after."""
     others = {"aof": ("rdb", "both"), "rdb": ("aof", "both")}[first]

@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from histories import ALL, draw_some
 from kubecontroller.client.meta import Manifest
 from kubecontroller.client.request import Request
 from kubecontroller.testing.faults import FaultyTransport, NoFaults, StreamFault
@@ -18,8 +19,6 @@ from redis_testing.simulation.process import Strike
 from redis_testing.simulation.scenarios import Scenario, formed, play
 from redis_testing.simulation.system import Simulation, simulate
 
-ALL = os.environ.get("HISTORIES") == "all"  # else a run strikes at some effects
-
 
 def drawn() -> list[Scenario]:
     found = sorted(MODE_CHANGES, key=lambda scenario: derive(f"chosen {scenario}"))
@@ -31,13 +30,16 @@ def test_the_end_is_as_it_must_be(scenario: Scenario) -> None:
     assert reference(scenario, seed=int(os.environ["SEED"]) % 1000).end
 
 
-@pytest.mark.parametrize("number", [1, 3], ids=lambda n: str(MODE_CHANGES[n]))
-def test_the_end_is_the_same_after_a_strike_at_some_effects(number: int) -> None:
-    known = reference(MODE_CHANGES[number])
-    everywhere = range(len(known.effects))
-    points = everywhere if ALL else spread(everywhere, 3)[:1]
+STRUCK = (MODE_CHANGES[1], MODE_CHANGES[3])
+
+
+@pytest.mark.parametrize("scenario", draw_some(STRUCK, 1, name="mode changes"), ids=str)
+def test_the_end_is_the_same_after_a_strike_at_some_effects(scenario: Scenario) -> None:
+    known = reference(scenario)
+    points = spread(range(len(known.effects)), 16)[:-1]
+    blows = [(point, strike) for point in points for strike in Strike]
     told: dict[tuple[int, Strike], str] = {}
-    strike_at_each(known, [(p, s) for p in points for s in Strike], told.__setitem__)
+    strike_at_each(known, draw_some(blows, 3, name=f"strikes {scenario}"), told.__setitem__)
     assert [problem for problem in told.values() if problem] == []
 
 

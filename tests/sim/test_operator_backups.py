@@ -1,4 +1,8 @@
-"""Backups in simulation: the operator dies at every effect, and one is taken all the same."""
+"""Backups in simulation: wherever the operator dies, one is taken all the same.
+
+A run strikes at a few of the effects that count, drawn by its seed; `make seeds` strikes at all of
+them, and the campaign at every effect.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ from functools import cache
 
 import pytest
 
+from histories import draw_some
 from redis_testing.simulation.backups import BACKUP_SCENARIOS, UPGRADE_OF_ONE
 from redis_testing.simulation.crashes import Blow, Reference, reference, strike_at_each
 from redis_testing.simulation.process import Strike
@@ -44,9 +49,10 @@ def test_one_worker_takes_it() -> None:
 def test_the_end_is_the_same_after_a_strike_at_some_effects() -> None:
     found = known()
     ours = effects_of_ours(found)
-    blows = [(number, Strike.CRASH_AFTER) for number in ours]
     created = next(e.number for e in found.effects if "jobs" in e.kind)
-    assert problems(found, [*blows, *((created, strike) for strike in Strike)]) == []
+    blows = draw_some(((created, strike) for strike in Strike), 1, name="backup created")
+    others = [(number, Strike.CRASH_AFTER) for number in ours if number != created]
+    assert problems(found, [*blows, *draw_some(others, 2, name="backup")]) == []
 
 
 def test_a_schedule_takes_one_backup_for_one_time_whenever_the_operator_dies() -> None:
@@ -62,8 +68,9 @@ def test_a_schedule_takes_one_backup_for_one_time_whenever_the_operator_dies() -
     rest = [n for n in ours if n not in decided and n not in told and "secrets" not in named[n]]
     assert len(decided) == 2
     assert any("DELETE jobs" in named[n] for n in rest)
-    blows = [(number, strike) for number in decided for strike in Strike]
-    assert problems(found, [*blows, *((n, Strike.CRASH_AFTER) for n in rest)]) == []
+    blows = draw_some([(n, strike) for n in decided for strike in Strike], 2, name="decided")
+    others = [(n, Strike.CRASH_AFTER) for n in rest]
+    assert problems(found, [*blows, *draw_some(others, 1, name="scheduled")]) == []
 
 
 def waiting(found: Reference, first: str) -> tuple[int, int]:
@@ -95,7 +102,7 @@ def test_what_waits_for_a_backup_comes_to_the_same_end_whenever_the_operator_die
 ) -> None:
     found = reference(scenario, seed=1)
     blows = [(n, strike) for n in waiting(found, first) for strike in Strike]
-    assert problems(found, blows) == []
+    assert problems(found, draw_some(blows, 2, name=f"waiting {scenario}")) == []
 
 
 @pytest.mark.campaign
@@ -118,9 +125,9 @@ def test_a_database_begins_with_a_backup_whenever_the_operator_dies() -> None:
     told = [n for n, text in named.items() if n > started[0] and "redis/db/status" in text]
     assert after
     assert told
-    blows = [(n, Strike.CRASH_AFTER) for n in (*jobs, *after, *told[:4])]
-    blows += [(started[0], strike) for strike in Strike if strike is not Strike.CRASH_AFTER]
-    assert problems(found, blows) == []
+    blows = draw_some([(started[0], strike) for strike in Strike], 1, name="restore started")
+    others = [(n, Strike.CRASH_AFTER) for n in (*jobs, *after, *told[:4]) if n != started[0]]
+    assert problems(found, [*blows, *draw_some(others, 2, name="restore")]) == []
 
 
 def test_a_backup_takes_the_place_of_the_data_whenever_the_operator_dies() -> None:
@@ -135,6 +142,6 @@ def test_a_backup_takes_the_place_of_the_data_whenever_the_operator_dies() -> No
     assert jobs[0] < saved < jobs[1] < jobs[2]
     ours = [n for n, text in named.items() if "redisrestores" in text]
     ends = [n for n, text in named.items() if "DELETE jobs" in text]
-    blows = [(n, Strike.CRASH_AFTER) for n in (*ours[::2], *ends)]
-    blows += [(jobs[2], strike) for strike in Strike]
-    assert problems(found, blows) == []
+    blows = draw_some([(jobs[2], strike) for strike in Strike], 1, name="data dropped")
+    others = [(n, Strike.CRASH_AFTER) for n in (*ours[::2], *ends)]
+    assert problems(found, [*blows, *draw_some(others, 2, name="data replaced")]) == []

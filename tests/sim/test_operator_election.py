@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from histories import draw_some
 from kubecontroller.client.errors import NoAnswer
 from kubecontroller.client.request import Request, Response
 from kubecontroller.client.transport import Transport
@@ -128,14 +129,14 @@ def the_same(name: str, trouble: Any) -> None:
     assert played(name, trouble, seed=seed) == reference(BY_NAME[name], seed=seed).end
 
 
-@pytest.mark.parametrize(
-    ("name", "trouble"),
-    [
-        ("primary killed", leader_dies),
-        ("scale out", leader_is_cut_off),
-        ("upgrade", leader_stops),
-    ],
+LED = (
+    ("primary killed", leader_dies),
+    ("scale out", leader_is_cut_off),
+    ("upgrade", leader_stops),
 )
+
+
+@pytest.mark.parametrize(("name", "trouble"), draw_some(LED, 1, name="elections"))
 def test_another_goes_on_where_the_leader_was(name: str, trouble: Any) -> None:
     the_same(name, trouble)
 

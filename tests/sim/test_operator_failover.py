@@ -11,6 +11,7 @@ import os
 
 import pytest
 
+from histories import ALL, draw_some
 from kubecontroller.testing.seeds import derive
 from kubelocal.controllers.engine.caches import BUILT_IN_KINDS
 from redis_operator.manifests.pod import RESTARTED_ANNOTATION
@@ -35,9 +36,9 @@ from .test_operator_waking import warnings
 
 pytestmark = pytest.mark.timeout(900)  # by the clock of a busy machine
 
-ALL = os.environ.get("HISTORIES") == "all"  # else a run draws some
 CLAIMS = BUILT_IN_KINDS["persistentvolumeclaims"]
 BROKEN = 16 if ALL else 5
+STRUCK = ("create", "primary killed", "switchover", "restart")
 
 
 def drawn() -> list[Scenario]:
@@ -62,10 +63,10 @@ def test_the_end_is_as_it_must_be(scenario: Scenario) -> None:
     assert reference(scenario, seed=int(os.environ["SEED"]) % 1000).end
 
 
-@pytest.mark.parametrize("name", ["create", "primary killed", "switchover", "restart"])
+@pytest.mark.parametrize("name", draw_some(STRUCK, 2, name="failover strikes"))
 def test_the_end_is_the_same_after_a_strike_at_some_effects(name: str) -> None:
-    """Each kind of strike somewhere; `make seeds` strikes in all ways at each of these points, and
-    `make campaign` at every effect."""
+    """Each kind of strike somewhere in two scenarios; `make seeds` strikes in all ways at each of
+    these points in all of them, and `make campaign` at every effect."""
     known = reference(named(name))
     points, strikes = spread(range(len(known.effects)), 4)[:3], [*Strike]
     turn = len(name)
@@ -185,6 +186,81 @@ def test_a_new_version_keeps_a_majority_and_two_servers_at_every_moment() -> Non
         assert all("sentinel" in name for name in gone[:3])
         assert gone[-1] == first
         simulation.check_end()
+
+    simulate(scenario, snapshot=formed(failover()))
+
+
+def test_an_edit_in_the_middle_of_a_roll_of_servers_takes_down_one_pod_at_a_time() -> None:
+    """Sentinels are outdated too then, and wait for the server that is being recreated. SE-14"""
+
+    async def scenario(simulation: Simulation) -> None:
+        simulation.start_operator()
+        await asyncio.sleep(3.0)
+        simulation.world.load_seconds = 10.0
+        gone: list[str] = []
+        beside: list[str] = []
+
+        def deleted(effect: Effect) -> None:
+            if effect.kind != "api DELETE pods":
+                return
+            name = effect.detail.rpartition("/")[2]
+            now = simulation.world.now
+            loaded = (server.name for server in servers(simulation) if server.loading_until <= now)
+            up = {*loaded, *(watcher.name for watcher, _ in sentinels(simulation)), name}
+            if len(up) < 6:
+                beside.append(f"{name} while only {sorted(up)} ran")
+            gone.append(name)
+
+        simulation.journal.told.append(deleted)
+        await simulation.change(version="9.0")
+
+        async def first_server() -> bool:
+            return any("sentinel" not in name for name in gone)
+
+        await simulation.until_all(first_server, within=300.0, what="a server is recreated")
+        await simulation.annotate(**{RESTARTED_ANNOTATION: "now"})
+        before = len(gone)
+
+        async def restarted() -> bool:
+            # the server that was being recreated may have started with the last template
+            done = len(set(gone[before:])) >= 5
+            return done and simulation.is_ready(await simulation.redis())
+
+        await simulation.until_all(restarted, within=600.0, what="restarted")
+        assert beside == []
+        simulation.check_end()
+
+    simulate(scenario, snapshot=formed(failover()))
+
+
+def test_a_roll_of_sentinels_alone_warns_of_nothing_and_restarts_no_server() -> None:
+    """A sentinel that is recreated and configured again is part of the roll, not a repair."""
+
+    async def scenario(simulation: Simulation) -> None:
+        simulation.start_operator()
+        await asyncio.sleep(3.0)
+        before = {server.name: server.started_at for server in servers(simulation)}
+        watched = {watcher.name: watcher.started_at for watcher, _ in sentinels(simulation)}
+        degraded: list[str] = []
+        await simulation.change(
+            sentinel={"replicas": 3, "exporter": {"enabled": True, "image": "exporter:1"}}
+        )
+
+        async def restarted() -> bool:
+            status = (await simulation.redis()).get("status") or {}
+            degraded.extend(
+                one["message"]
+                for one in status.get("conditions") or ()
+                if (one["type"], one["status"]) == ("Degraded", "True")
+            )
+            found = {watcher.name: watcher.started_at for watcher, _ in sentinels(simulation)}
+            done = all(found.get(name, at) > at for name, at in watched.items())
+            return done and simulation.is_ready(await simulation.redis())
+
+        await simulation.until_all(restarted, within=600.0, what="sentinels restarted")
+        assert {server.name: server.started_at for server in servers(simulation)} == before
+        assert degraded == []
+        assert await warnings(simulation) == []
 
     simulate(scenario, snapshot=formed(failover()))
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
+from histories import draw_some
 from kubecontroller.client.errors import NoAnswer
 from kubecontroller.client.request import Request, Response
 from kubecontroller.client.transport import Transport
@@ -64,7 +65,7 @@ async def wait_for(holds: Callable[[], bool]) -> float:
 HUNG = ("/services/", "/secrets/", "/configmaps/", "/statefulsets/", "/redis/db/status")
 
 
-@pytest.mark.parametrize("hung", HUNG)
+@pytest.mark.parametrize("hung", draw_some(HUNG, 2, name="hung, cluster"))
 def test_a_failover_does_not_wait_for_a_write_that_gets_no_answer(hung: str) -> None:
     """The engine would elect a replica after five seconds."""
 
@@ -99,7 +100,7 @@ def labelled(sim: Simulation) -> set[str]:
     return {pod.name for pod in found if pod.labels.get(ROLE_LABEL) == "primary"}
 
 
-@pytest.mark.parametrize("hung", HUNG)
+@pytest.mark.parametrize("hung", draw_some(HUNG, 2, name="hung, failover"))
 def test_the_service_follows_the_primary_though_other_writes_get_no_answer(hung: str) -> None:
     async def scenario(sim: Simulation) -> tuple[float, int]:
         transports = hang(sim, hung)

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from histories import draw_some
 from kubelocal.controllers.engine.caches import BUILT_IN_KINDS
 from redis_testing.simulation.scenarios import formed, mine
 from redis_testing.simulation.system import NAMESPACE, Simulation, database, simulate
@@ -33,16 +34,16 @@ async def in_file(simulation: Simulation, name: str) -> str:
     return next(line for line in text.splitlines() if line.startswith(f"{name} "))
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "replicas"),
-    [
-        ("rdb", "aof", 1),
-        ("rdb", "aof", 0),
-        ("aof", "rdb", 0),
-        ("rdb", "both", 0),
-        ("none", "aof", 0),
-    ],
+KINDS = (
+    ("rdb", "aof", 1),
+    ("rdb", "aof", 0),
+    ("aof", "rdb", 0),
+    ("rdb", "both", 0),
+    ("none", "aof", 0),
 )
+
+
+@pytest.mark.parametrize(("before", "after", "replicas"), draw_some(KINDS, 2, name="persistence"))
 def test_pods_are_not_started_with_a_kind_whose_files_are_not_written(
     before: str, after: str, replicas: int
 ) -> None:

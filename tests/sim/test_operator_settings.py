@@ -70,7 +70,9 @@ def test_a_directive_that_only_servers_know_to_be_wrong_is_reported(at_creation:
 
     async def run(simulation: Simulation) -> None:
         simulation.start_operator()
-        await simulation.apply(database(version="8.0", config=wrong if at_creation else {}))
+        await simulation.apply(
+            database(replicas=0, version="8.0", config=wrong if at_creation else {})
+        )
         if not at_creation:
             await simulation.until_ready()
             await simulation.change(config=wrong)

@@ -63,7 +63,7 @@ def test_no_data_are_replaced_where_a_pod_has_the_old_file_of_users() -> None:
         assert "kept" not in status
         assert len(servers_that_let_clients_in(simulation)) == len(simulation.world.servers)
 
-    simulate(run, snapshot=formed(database()))
+    simulate(run, snapshot=formed(database(replicas=0)))
 
 
 def test_a_node_that_refreshes_its_files_late_is_waited_for() -> None:
@@ -83,7 +83,7 @@ def test_a_node_that_refreshes_its_files_late_is_waited_for() -> None:
         simulation.kubelet.mounts.thaw(late)
         await wait_phase(simulation, "back", "Completed", within=300.0)
 
-    simulate(run, snapshot=formed(database()))
+    simulate(run, snapshot=formed(database(replicas=0)))
 
 
 def test_clients_are_served_while_files_are_refreshed() -> None:

@@ -13,6 +13,7 @@ import sys
 
 import pytest
 
+from histories import ALL
 from kubecontroller.testing.seeds import derive, run_seed
 from redis_testing.simulation.catalog import SCENARIOS
 from redis_testing.simulation.changes import ENGINES as MOVERS
@@ -21,7 +22,6 @@ from redis_testing.simulation.scenarios import Scenario
 
 pytestmark = [pytest.mark.timeout(900)]  # by the clock of a busy machine
 
-ALL = os.environ.get("HISTORIES") == "all"
 TRIALS, AT_ONCE = 310 if ALL else 60, 5
 MINUTES = 10 if ALL else 2
 CRASHES = len(SCENARIOS) if ALL else 10
@@ -42,7 +42,7 @@ def test_trials_of_the_planner_keep_every_promise(number: int) -> None:
         assert not trial.verdict, f"{again()}\ntrial {trial.explain()}"
 
 
-@pytest.mark.parametrize("seed", [628755731, 2241237993])
+@pytest.mark.parametrize("seed", [628755731, 2241237993, 3506249925])
 def test_trials_that_once_failed_keep_every_promise(seed: int) -> None:
     """628755731: a server that was told of its own failure believed it for ever.
 

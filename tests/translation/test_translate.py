@@ -237,6 +237,27 @@ def test_what_is_said_of_servers(case: str) -> None:
             {"customConfig": ["down-after-milliseconds 2000", "failover-timeout 3000"]},
             {"downAfterMilliseconds": 2000, "failoverTimeoutMilliseconds": 3000},
         ),
+        (
+            {
+                "exporter": {
+                    "enabled": True,
+                    "image": "oliver006/redis_exporter:v1.43.0",
+                    "args": ["--debug"],
+                    "env": [{"name": "REDIS_EXPORTER_LOG_FORMAT", "value": "txt"}],
+                    "resources": LIMITS,
+                }
+            },
+            {
+                "exporter": {
+                    "enabled": True,
+                    "image": "oliver006/redis_exporter:v1.43.0",
+                    "args": ["--debug"],
+                    "env": [{"name": "REDIS_EXPORTER_LOG_FORMAT", "value": "txt"}],
+                    "resources": LIMITS,
+                }
+            },
+        ),
+        ({"exporter": {"enabled": False, "image": "x"}}, {}),
         ({"tolerations": [TOLERATION]}, {"pod": {"tolerations": [TOLERATION]}}),
         (
             {"podAnnotations": {"a": "b"}, "nodeSelector": {"disk": "ssd"}},

@@ -1,8 +1,8 @@
-"""Simulated Redis Cluster, in virtual time: what the operator's plans are tried on.
+"""A simulated Redis Cluster in virtual time, on which the operator's plans are tested.
 
-It has what plans can get wrong: books of nodes that differ, addresses that change hands, epochs,
-suspicion and elections, replication with offsets, slots with keys, open slots, bans. Its contract
-suite also runs on real servers.
+It simulates what plans can get wrong: views of nodes that differ, addresses that are reused,
+epochs, suspicion and elections, replication with offsets, slots with keys, open slots, bans. Its
+contract suite also runs on real servers.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ class DatabaseApi:
     def stream(
         self, request: Request, *, idle: float
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """Refuse: nobody watches here."""
+        """Refuse: no one watches here."""
         raise NotImplementedError(request.path)
 
     async def close(self) -> None:

@@ -38,7 +38,7 @@ _PINGS_A_TICK = 0.1  # of each server, where they are rare
 
 @dataclass(slots=True)
 class Message:
-    """A header and what it tells of others, as it was when it was sent."""
+    """A header and its gossip about others, as it was when it was sent."""
 
     id: str
     ip: str
@@ -47,7 +47,7 @@ class Message:
     slots: int
     current_epoch: int
     gossip: Collection[Record]
-    well: Mapping[str, Record] | None = None  # of whom it tells, when it doubts none of them
+    well: Mapping[str, Record] | None = None  # its gossip, when it suspects none of them
 
 
 def _message(world: SimulatedCluster, sender: Server) -> Message:
@@ -107,7 +107,7 @@ def deliver_late(world: SimulatedCluster) -> None:
 
 
 def ping_all(world: SimulatedCluster, server: Server) -> None:
-    """One round of pings to everybody in the table, or to those whose turn it is."""
+    """One round of pings to everyone in the table, or to those whose turn it is."""
     others, table, rare = server.others(), server.table, world.weather.rare
     chance = _PINGS_A_TICK / max(1, len(others))
     for record in others:
@@ -133,7 +133,7 @@ def _ping(world: SimulatedCluster, server: Server, record: Record) -> None:
         return
     _send(world, server, other)
     if other.id != record.id:
-        # The answer bears another name: the address is somebody else's now.
+        # The reply has another node id: the address belongs to another server now.
         record.noaddr = True
         server.calm = False
         record.connected = False
@@ -168,10 +168,10 @@ def _clear_failure(world: SimulatedCluster, server: Server, record: Record) -> N
 
 
 def _hear(world: SimulatedCluster, server: Server, sender: Server) -> None:
-    """Receive what a server says of itself and of everybody right now.
+    """Receive what a server says of itself and of all others right now.
 
-    Most pings tell nothing new: those are through after a few comparisons, and everything else is
-    a message like all others.
+    Most pings have no news: those are done after a few comparisons, and everything else is a
+    message like all others.
     """
     table = server.table
     record = table.get(sender.id)
@@ -230,7 +230,7 @@ def _receive(world: SimulatedCluster, server: Server, message: Message) -> None:
             _part_epochs(server, record)
     well = message.well
     if well is None or not server.calm or not well.keys() <= server.table.keys():
-        _note_gossip(world, server, message)  # else it tells nothing new: most do not
+        _note_gossip(world, server, message)  # else it has no news: most do not
 
 
 def _note_header(server: Server, record: Record, message: Message) -> None:
@@ -245,7 +245,7 @@ def _note_header(server: Server, record: Record, message: Message) -> None:
 
 
 def _send_update(world: SimulatedCluster, server: Server, message: Message) -> None:
-    """Tell a sender that claims old slots who has them by now."""
+    """Notify a sender that claims old slots of their current owner."""
     epoch, claimed = message.epoch, message.slots
     newer = [
         r for r in server.table.values() if r.epoch > epoch and r.slots & ~r.given_up & claimed
@@ -331,7 +331,8 @@ def _take_imported(server: Server, source: Record, claimed: int) -> None:
 
 
 def _claimable(server: Server, owner: Record, claimed: int, epoch: int) -> int:
-    """The claimed slots that are news here, are not open, and nobody has by a higher right."""
+    """Return the claimed slots that are new here, are not open, and have no owner with a higher
+    epoch."""
     taken = claimed & ~owner.slots
     if taken and server.importing and not server.can(Ability.REPLICATED_SETSLOT):
         taken &= ~SlotSet(server.importing).bits
@@ -472,7 +473,7 @@ def _tell_failure(world: SimulatedCluster, server: Server, failed: str) -> None:
 
 
 def broadcast(world: SimulatedCluster, server: Server) -> None:
-    """Send one's header to everybody now, as after a promotion."""
+    """Send the own header to all nodes now, as after a promotion."""
     for record in server.others():
         other = world.reach(server, record.ip)
         if other is not None and other.id == record.id:

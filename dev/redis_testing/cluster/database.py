@@ -16,7 +16,7 @@ from redis_operator.manifests.names import ROLE_LABEL
 from redis_operator.operator.execute import Outcome
 from redis_operator.planning.actions import Action
 from redis_operator.planning.advice import Plan, Wanted
-from redis_operator.planning.counting import Census
+from redis_operator.planning.counting import StrayCount
 from redis_operator.planning.observed import Observed, Pod, PodPhase, Seen, Volume, Workload
 from redis_operator.planning.plan import plan
 from redis_operator.redis.slots import ALL_SLOTS, NO_SLOTS, even_shares
@@ -46,13 +46,13 @@ class SimulatedDatabase:
     image_works: bool = True
     workloads: dict[int, Workload] = field(default_factory=dict)
     volumes: dict[str, Volume] = field(default_factory=dict)
-    count_on: frozenset[str] = frozenset()
+    count_strays_on: frozenset[str] = frozenset()
     keep_claims: bool = False
     version: str = "8.1.4"  # of Valkey: its slots are moved key by key
     seen: Observed = field(default_factory=Observed)
     formed: bool = False
     revision: str = "1"
-    frozen: bool = False  # nobody makes pods: as when nodes are full
+    frozen: bool = False  # no new pods: as when nodes are full
     broken: set[str] = field(default_factory=set)  # pods whose files cannot be loaded
     killed_for_memory: dict[str, float] = field(default_factory=dict)  # pods, and when
     later: list[tuple[float, Wanted | None]] = field(default_factory=list)
@@ -249,23 +249,23 @@ class SimulatedDatabase:
 
     @property
     def operator(self) -> SimulatedOperator:
-        """The operator that looks after it, started when it is first needed."""
+        """The operator that manages it, started when it is first needed."""
         if self._operator is None:
             self._operator = SimulatedOperator(self)
         return self._operator
 
     @property
-    def census(self) -> Census:
+    def census(self) -> StrayCount:
         """What the operator remembers of its last count of stray keys."""
         return self.operator.census
 
     @census.setter
-    def census(self, census: Census) -> None:
+    def census(self, census: StrayCount) -> None:
         self.operator.census = census
 
     def observe(self) -> Observed:
         """Probe everything once."""
-        seen = self.operator.observe(self.count_on)
+        seen = self.operator.observe(self.count_strays_on)
         if not self.formed and _whole(seen):
             self.formed = True
             seen = replace(seen, formed=True)
@@ -273,7 +273,7 @@ class SimulatedDatabase:
         return seen
 
     def as_seen(self, pod: Pod) -> Pod:
-        """A pod as its node tells of it."""
+        """A pod as its node reports it."""
         seen = replace(
             pod,
             ready=self.world.servers[pod.name].answers(self.world.now),
@@ -287,7 +287,7 @@ class SimulatedDatabase:
         """What to do now."""
         seen = self.observe()
         advice = plan(self.wanted, seen, self.world.now)
-        self.count_on = frozenset(advice.count_on)
+        self.count_strays_on = frozenset(advice.count_strays_on)
         return advice
 
     def carry_out(self, advice: Plan, *, effects: int | None = None) -> tuple[Outcome, ...]:
@@ -323,7 +323,7 @@ class SimulatedDatabase:
             self.carry_out(advice)
             self.advance(pause)
             advice = self.plan()
-            if advice.settled and not advice.count_on and not self.operator.is_moving:
+            if advice.settled and not advice.count_strays_on and not self.operator.is_moving:
                 break
         return advice
 

@@ -1,19 +1,19 @@
 """What a simulated disk keeps of a server's memory, and what a start makes of it.
 
 Measured on real servers (the contract suite runs the same on them):
-- An append-only file has what was written to it when the process ends, however it ends. While an
-  fsync is under way the process keeps what it acknowledges in memory, for two seconds at most: on a
+- An append-only file has what was written to it when the process ends, however it ends. During an
+  fsync the process keeps what it acknowledges in memory, for two seconds at most: on a
   busy disk that is lost with a killed process. A machine that loses power loses everything since
   the last fsync.
 - A snapshot file has what was there when it was last saved: at most a minute ago, or at the end
   when the process was asked to end.
-- When the disk is full, a primary with an append-only file goes on in memory and refuses writes
-  (and PING) with MISCONF until there is room. A replica goes on in memory on Redis before 7; later
-  ones and Valkey end themselves at the next write of their primary.
+- When the disk is full, a primary with an append-only file continues in memory and refuses writes
+  (and PING) with MISCONF until there is room. A replica continues in memory on Redis before 7;
+  later ones and Valkey end themselves at the next write of their primary.
 - An append-only file that was cut off in its last command loads without that command.
-- Who starts from an append-only file has a new replication id and the offset 0, replicas too:
-  nobody can tell from them who has more. From a snapshot a replica keeps both; a primary that
-  saved at its end keeps its history as the second id, on Valkey and on Redis 7.
+- A server that starts from an append-only file has a new replication id and the offset 0, replicas
+  too: it cannot be known from them which has more. From a snapshot a replica keeps both; a primary
+  that saved at its end keeps its history as the second id, on Valkey and on Redis 7.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def save(world: SimulatedCluster, server: Server, *, at_the_end: bool = False) -
 
 
 def lose_process(world: SimulatedCluster, server: Server) -> None:
-    """The process ends at once; the machine goes on and writes what it was given."""
+    """The process ends at once; the machine continues and writes what it was given."""
     behind = world.slow_disks or server.disk_full
     if server.persistence == "rdb" or (server.persistence == "aof" and behind):
         _fall_back(server)

@@ -1,7 +1,7 @@
 """Atomic slot migration of the simulation: jobs of Valkey 9 on the source, Redis 8.4 on the target.
 
 A job takes time and changes nothing until it ends: then the target has the keys and claims the
-slots under a new epoch, and the source hears of that as of any other claim. A job ends early when
+slots under a new epoch, and the source learns of that as of any other claim. A job ends early when
 either end dies, changes its role or loses the slots; it is not kept on disk.
 """
 
@@ -141,7 +141,7 @@ def _fail(job: Job, why: str) -> None:
 
 
 def _hand_over(world: SimulatedCluster, source: Server, target: Server, job: Job) -> None:
-    """The source stands still; the target has all keys and claims the slots under a new epoch."""
+    """The source is paused; the target has all keys and claims the slots under a new epoch."""
     for slot in job.slots:
         held = source.keys.get(slot)
         if held:

@@ -1,8 +1,8 @@
 """The operator's own parts at work on one simulated database: probe, memory, executor, movers.
 
 Everything between the planner and the wire is the real code; only the servers, the API and the
-clock are simulated. A loop of its own runs while something is asked or done; between that the
-world stands still, unless time is let pass.
+clock are simulated. A separate event loop runs while something is asked or done; between that no
+time passes in the simulation, unless a test lets it pass.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from redis_operator.operator.servers.links import Links, Target
 from redis_operator.operator.servers.movers import SlotMovers
 from redis_operator.operator.servers.probe import Question, probe
 from redis_operator.planning.advice import Plan
-from redis_operator.planning.counting import Census
+from redis_operator.planning.counting import StrayCount
 from redis_operator.planning.observed import Node, Observed, Pod
 from redis_operator.redis.connection import Address, Credentials
 
@@ -123,7 +123,7 @@ class SimulatedOperator:
         return bool(self.movers.moving(self._key))
 
     def pass_time(self, seconds: float) -> None:
-        """Let time pass for the operator and the world; moves under way go on."""
+        """Let time pass for the operator and the world; moves in progress continue."""
         if self.is_moving:
             end = self._now() + seconds
             self.run(lambda: asyncio.sleep(seconds))
@@ -133,10 +133,10 @@ class SimulatedOperator:
         self._database.world.advance(seconds)
 
     def wait_for_moves(self) -> None:
-        """Let moves that are under way come to their end."""
+        """Wait until the moves in progress have ended."""
 
         async def wait() -> None:
-            while self.is_moving:  # noqa: ASYNC110 - moves tell nobody of their end here
+            while self.is_moving:  # noqa: ASYNC110 - there is no event for the end of moves
                 await asyncio.sleep(TICK)
 
         self.run(wait)
@@ -155,7 +155,7 @@ class SimulatedOperator:
         await self.process.ended
 
     def _refresh(self) -> None:
-        """Tell the network which addresses there are and which processes ended."""
+        """Pass the addresses and the ended processes to the network."""
         self.network.sandboxes = {pod.ip for pod in self._database.pods}
         for name, server in self._database.world.servers.items():
             began = server.started_at if server.alive else -1.0
@@ -172,19 +172,19 @@ class SimulatedOperator:
 
     # Observing
 
-    def observe(self, count_on: frozenset[str]) -> Observed:
+    def observe(self, count_strays_on: frozenset[str]) -> Observed:
         """Probe every pod's server, and add what is remembered."""
         self._learn()
         found = None
-        while found is None:  # a move under way may kill the process: the next one observes
-            found = self.run(lambda: self._observe(count_on))
+        while found is None:  # a move in progress may kill the process: the next one observes
+            found = self.run(lambda: self._observe(count_strays_on))
         self._unlearned = found
         return found
 
-    async def _observe(self, count_on: frozenset[str]) -> Observed:
+    async def _observe(self, count_strays_on: frozenset[str]) -> Observed:
         database = self._database
         pods = [database.as_seen(pod) for pod in database.pods]
-        nodes = await asyncio.gather(*(self._ask(pod, count_on) for pod in pods))
+        nodes = await asyncio.gather(*(self._ask(pod, count_strays_on) for pod in pods))
         memory = self._memory()
         return Observed(
             nodes=tuple(nodes),
@@ -193,23 +193,26 @@ class SimulatedOperator:
             elections=elections(memory, nodes, self._now()),
             cluster=memory.cluster,
             resyncs=memory.resyncs,
-            stiff=memory.stiff,
+            resize_refused=memory.resize_refused,
             formed=memory.formed,
         )
 
     def _memory(self) -> Memory:
         binding = Binding(name="db-conn") if self._database.formed else None
         told = replace(self.told, binding=binding)
-        moving, shadows = self.movers.moving(self._key), self.movers.shadows(self._key)
-        return self.memories.of(self._key, told, moving, shadows)
+        moving, duplicate_strays = (
+            self.movers.moving(self._key),
+            self.movers.duplicate_strays(self._key),
+        )
+        return self.memories.of(self._key, told, moving, duplicate_strays)
 
-    async def _ask(self, pod: Pod, count_on: frozenset[str]) -> Node:
+    async def _ask(self, pod: Pod, count_strays_on: frozenset[str]) -> Node:
         question = Question(
             pod=pod,
             target=_target(pod),
             directives=tuple(name for name, _ in self._database.wanted.config),
-            count_strays=pod.name in count_on,
-            ended=pod.name in self._database.broken,  # its container crashes again and again
+            count_strays=pod.name in count_strays_on,
+            ended=pod.name in self._database.broken,  # its container crashes repeatedly
         )
         return await probe(self.links, question, timeout=_PROBE_SECONDS, clock=self._now)
 
@@ -226,15 +229,15 @@ class SimulatedOperator:
             self._unlearned = None
 
     @property
-    def census(self) -> Census:
+    def census(self) -> StrayCount:
         """The last count of stray keys that this process remembers."""
         self._learn()
-        return self.memories._censuses.get(self._key, Census())  # noqa: SLF001
+        return self.memories._stray_counts.get(self._key, StrayCount())  # noqa: SLF001
 
     @census.setter
-    def census(self, census: Census) -> None:
+    def census(self, census: StrayCount) -> None:
         self._learn()
-        self.memories._censuses[self._key] = census  # noqa: SLF001
+        self.memories._stray_counts[self._key] = census  # noqa: SLF001
 
     async def _carry_out(self, advice: Plan, observed: Observed) -> tuple[Outcome, ...]:
         targets = {pod.name: _target(pod) for pod in self._database.pods if pod.ip}
@@ -259,7 +262,7 @@ def _target(pod: Pod) -> Target:
 
 
 def _close(loop: SimulationLoop, processes: list[Process]) -> None:
-    """End what nobody looks at any more: tasks of a dead process say nothing when they go."""
+    """End tasks of a dead process without a report."""
     for process in processes:
         process.alive = False
     loop.set_exception_handler(lambda *_: None)

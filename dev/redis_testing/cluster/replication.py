@@ -57,7 +57,7 @@ def pull(world: SimulatedCluster, server: Server) -> None:
 
 
 def good_replicas(world: SimulatedCluster, server: Server) -> int:
-    """How many replicas `min-replicas-to-write` counts: heard of within `min-replicas-max-lag`.
+    """How many replicas `min-replicas-to-write` counts: acknowledged within `min-replicas-max-lag`.
 
     The connection of one that is cut off or frozen stays open; any other that is not linked any
     more has closed it.
@@ -99,7 +99,7 @@ def _will_feed(world: SimulatedCluster, source: Server, server: Server) -> bool:
 
 
 def _may_log_in(world: SimulatedCluster, source: Server, server: Server) -> bool:
-    """Whether a server has the login of one elsewhere."""
+    """Whether a server has the login of the external one."""
     user, password = (server.config.get(name, "") for name in ("masteruser", "masterauth"))
     return accepts(world.passwords.get(source.name, {}), user or "default", password)
 
@@ -149,14 +149,14 @@ def consider_election(world: SimulatedCluster, server: Server) -> None:
 
 
 def _is_fresh(world: SimulatedCluster, server: Server) -> bool:
-    """Whether its link was up lately enough: else its data are too old to stand for election."""
+    """Whether its link was up lately enough: else its data is too old to stand for election."""
     factor = int(server.config.get("cluster-replica-validity-factor", "10"))
     age = world.now - server.link_down_since - server.node_timeout
     return not factor or age <= _PING_PERIOD + server.node_timeout * factor
 
 
 def start_failover(world: SimulatedCluster, server: Server) -> None:
-    """Begin a planned failover: the primary stands still until the replica has what it has."""
+    """Begin a planned failover: the primary pauses writes until the replica has them all."""
     server.failover_until = world.now + FAILOVER_SECONDS
     proceed_failover(world, server)
 
@@ -174,7 +174,7 @@ def proceed_failover(world: SimulatedCluster, server: Server) -> None:
         return
     view = primary.table.get(server.id)
     if view is None or view.replica_of != primary.id:
-        return  # it does not stand still for who is not its replica
+        return  # it does not pause for a server that is not its replica
     primary.paused_until = max(primary.paused_until, server.failover_until)
     if server.link_up and server.offset >= primary.offset and primary.is_primary:
         server.failover_until = None
@@ -193,10 +193,10 @@ def _rank(world: SimulatedCluster, server: Server) -> int:
 
 
 def elect(world: SimulatedCluster, server: Server, *, force: bool) -> bool:
-    """Ask everybody; a majority promotes. With `force` the primary need not have failed.
+    """Ask all nodes; a majority promotes. With `force` the primary need not have failed.
 
-    Only the votes of those count whom the candidate knows to own slots: others give theirs in
-    vain, and Redis asks again only after four node timeouts, however often it is told to.
+    Only the votes of nodes count that the candidate knows to own slots; Redis asks again only after
+    four node timeouts, however often it is asked to.
     """
     record = server.primary_record()
     if record is None or (server.engine == "redis" and world.now < server.election_again_at):
@@ -225,7 +225,7 @@ def _votes_for(
     if world.weather.loses(world.random):
         return False
     if view.replica_of is None:
-        return False  # for all it knows the candidate is no replica at all
+        return False  # in its view the candidate is not a replica at all
     if epoch < voter.current_epoch or voter.last_vote_epoch >= epoch:
         return False
     voter.current_epoch = max(voter.current_epoch, epoch)
@@ -244,7 +244,7 @@ def _votes_for(
 
 
 def promote(world: SimulatedCluster, server: Server, epoch: int) -> None:
-    """Become primary of all slots the old one had, under a new epoch, and tell everybody."""
+    """Become primary of all slots the old one had, under a new epoch, and notify all nodes."""
     record = server.primary_record()
     assert record is not None
     me = server.me
@@ -289,7 +289,7 @@ def lead(world: SimulatedCluster, server: Server) -> None:
 
 
 def hand_over(world: SimulatedCluster, server: Server) -> None:
-    """One turn of FAILOVER TO: writes stand still until the other one has them all."""
+    """One turn of FAILOVER TO: writes are paused until the other one has them all."""
     if not server.handing_to:
         return
     if server.failover_until is None or world.now > server.failover_until:
@@ -306,7 +306,7 @@ def hand_over(world: SimulatedCluster, server: Server) -> None:
 
 
 def take_over(world: SimulatedCluster, server: Server) -> None:
-    """Promote without asking anybody: the next epoch is simply taken."""
+    """Promote without votes: the next epoch is simply taken."""
     highest = max(record.epoch for record in server.table.values())
     server.current_epoch = max(server.current_epoch, highest) + 1
     promote(world, server, server.current_epoch)

@@ -1,4 +1,4 @@
-"""What one simulated server holds: its book of nodes, its keys, its place in replication."""
+"""The state of one simulated server: its view of nodes, its keys, its place in replication."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DEFAULTS = {
 
 @dataclass(slots=True)
 class Record:
-    """A line in a server's book: what it believes of a node, itself included."""
+    """A line in a server's view: what it believes of a node, itself included."""
 
     id: str
     ip: str
@@ -53,7 +53,7 @@ class Record:
 
     @property
     def is_primary(self) -> bool:
-        """Whether the node is a primary in this book."""
+        """Whether the node is a primary in this view."""
         return self.replica_of is None
 
     @property
@@ -64,7 +64,7 @@ class Record:
 
 @dataclass(slots=True)
 class Handshake:
-    """A node that was met by address and has not told its name yet."""
+    """A node that was met by address and has not sent its node id yet."""
 
     fake_id: str
     started: float
@@ -87,7 +87,7 @@ class Server:
     alive: bool = True
     stopped: bool = False  # alive but frozen: neither answers nor refuses
     woken_at: float = -1e9  # when that was last over
-    was_away: bool = False  # frozen or cut off, and has not been told since whom to follow
+    was_away: bool = False  # frozen or cut off, and not reconfigured since
     heard: dict[str, float] = field(default_factory=dict)  # when each replica last acknowledged
     table: dict[str, Record] = field(default_factory=dict)
     current_epoch: int = 0
@@ -117,10 +117,10 @@ class Server:
     link_up: bool = False
     link_down_since: float = 0.0
     synced: bool = False  # has had a link to the primary it follows now
-    sync_done_at: float | None = None  # a full sync is under way until then
+    sync_done_at: float | None = None  # a full sync is in progress until then
     election_at: float | None = None
     election_again_at: float = -1e9  # no new try to be elected before that
-    failover_until: float | None = None  # a planned failover is under way
+    failover_until: float | None = None  # a planned failover is in progress
     pull_at: float = 0.0  # when what its primary has reaches it next
     elected_at: float = -1e9  # when it was last made a primary
     paused_until: float = 0.0
@@ -132,7 +132,7 @@ class Server:
     used_memory: int = 1 << 20
     spellings: dict[tuple[str, str], str] = field(default_factory=dict)  # of values it is given
     rewriting_until: float = 0.0  # writes its first append-only file
-    calm: bool = False  # while pings go round: for all it knows everybody is well
+    calm: bool = False  # during pings: in its view all nodes are healthy
 
     def __post_init__(self) -> None:
         self.table.setdefault(self.id, Record(id=self.id, ip=self.ip))
@@ -177,7 +177,7 @@ class Server:
 
     @property
     def slots(self) -> SlotSet:
-        """The slots it owns by its own book."""
+        """The slots it owns by its own view."""
         return SlotSet.from_bits(self.me.slots)
 
     @property
@@ -191,14 +191,14 @@ class Server:
 
     @property
     def sees_all_well(self) -> bool:
-        """Whether it doubts nobody in its book, and has heard of no doubts."""
+        """Whether it suspects no node in its view, and knows no suspicion of others."""
         for r in self.table.values():  # noqa: SIM110 - it is asked all the time
             if r.pfail or r.fail or r.noaddr or r.reports:
                 return False
         return True
 
     def others(self) -> list[Record]:
-        """Everybody else in its book."""
+        """All other nodes in its view."""
         mine = self.id
         return [record for record in self.table.values() if record.id != mine]
 

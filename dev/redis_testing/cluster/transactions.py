@@ -1,6 +1,6 @@
 """One client's connection to a simulated server: MULTI keeps what follows until EXEC.
 
-Nothing of a transaction happens before EXEC, and then all of it at one moment: nobody sees a part
+Nothing of a transaction happens before EXEC, and then all of it at one moment: no one sees a part
 of it, and a client that dies before EXEC has done nothing. A command that the server does not know,
 or sends elsewhere, drops the transaction as a whole, and so do keys of several slots; one that is
 refused when it is carried out does not undo the others. The contract suite shows the same on real

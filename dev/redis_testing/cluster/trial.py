@@ -95,7 +95,7 @@ class Trial:
             self._pass()
             if self.verdict:
                 return self.verdict
-            done = self.last.settled and not self.last.count_on
+            done = self.last.settled and not self.last.count_strays_on
             busy = changes or self.database.later or self.database.operator.is_moving
             idle = idle + 1 if len(effects) == changed else 0
             changed = len(effects)
@@ -165,7 +165,8 @@ class Trial:
             self._write(f"k{self.random.randrange(_KEYS)}")
 
     def _write(self, key: str) -> None:
-        """Write as a client does. Who is cut off from others is not believed: it may be deposed."""
+        """Write as a client does. The reply of a server that is cut off does not count: it may be
+        deposed."""
         before = self.ledger.promised.get(key, -1)
         if not self._writer.write(key):
             return
@@ -202,7 +203,8 @@ class Trial:
                 make_room(self.world, server)
 
     def _strangers_part_from_us(self) -> None:
-        """Another database's operator forgets us as often as ours forgets them."""
+        """The operator of another database forgets these nodes as often as this one forgets its
+        nodes."""
         ours = {server.id for server in self.database.servers}
         for server in self.world.servers.values():
             if server.database != self.wanted.name:
@@ -251,7 +253,7 @@ class Trial:
                 self._say(f"  not done: {type(outcome.action).__name__}: {outcome.error}")
         if self.database.operator.process is not before:
             self._say("  the operator died")
-            self.database.count_on = frozenset()
+            self.database.count_strays_on = frozenset()
 
     # The judge
 

@@ -26,18 +26,19 @@ def read_users(file: str) -> dict[str, tuple[str, ...]]:
 
 
 def accepts(users: Mapping[str, Sequence[str]], name: str, password: str) -> bool:
-    """Tell whether a server lets a user in."""
+    """Return whether a user can log in to a server."""
     known = users.get(name, ())
     return f"#{hashlib.sha256(password.encode()).hexdigest()}" in known and _OFF not in known
 
 
 def lets_clients_in(users: Mapping[str, Sequence[str]]) -> bool:
-    """Tell whether applications may log in to a server."""
+    """Return whether applications may log in to a server."""
     return _OFF not in users.get("default", ())
 
 
 def answer_acl(users: Users, words: Sequence[str], file: Callable[[], str]) -> Reply:
-    """Answer ACL: DRYRUN allows everything, SETUSER knows passwords and who is off, LIST tells.
+    """Answer ACL: DRYRUN allows everything, SETUSER knows passwords and who is off, LIST shows
+    them.
 
     LOAD reads the `file` of the server again.
     """

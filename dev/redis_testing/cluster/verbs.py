@@ -1,4 +1,4 @@
-"""What simulated servers do when told to, with the refusals of real ones.
+"""The commands of simulated servers, with the errors of real ones.
 
 One function a command, shared by the wire (`commands`) and by tests. A refusal carries the error
 line a real server answers with.
@@ -48,7 +48,7 @@ def meet(world: SimulatedCluster, server: Server, ip: str) -> None:
 
 
 def forget(world: SimulatedCluster, server: Server, node: str) -> None:
-    """CLUSTER FORGET: drop the line and refuse to hear of the node for a minute."""
+    """CLUSTER FORGET: drop the line and ignore gossip about the node for a minute."""
     if node == server.id:
         raise RefusalError("ERR I tried hard but I can't forget myself...")
     if node not in server.table:
@@ -78,7 +78,7 @@ def replicate(world: SimulatedCluster, server: Server, node: str) -> None:
 
 
 def add_slots(server: Server, slots: SlotSet) -> None:
-    """CLUSTER ADDSLOTS: all or nothing, and only what nobody has in this book."""
+    """CLUSTER ADDSLOTS: all or nothing, and only slots without an owner in this view."""
     for record in server.table.values():
         taken = SlotSet.from_bits(record.slots) & slots
         if taken:
@@ -89,7 +89,7 @@ def add_slots(server: Server, slots: SlotSet) -> None:
 
 
 def delete_slots(server: Server, slots: SlotSet) -> None:
-    """CLUSTER DELSLOTS: this book knows no owner of them any more."""
+    """CLUSTER DELSLOTS: this view knows no owner of them any more."""
     known = 0
     for record in server.table.values():
         known |= record.slots
@@ -135,7 +135,7 @@ def failover(world: SimulatedCluster, server: Server, mode: str = "") -> None:
     if mode == "TAKEOVER":
         replication.take_over(world, server)
     elif not record.slots and server.engine == "redis":
-        return  # it is never elected over somebody who owns nothing
+        return  # it is never elected over a primary without slots
     elif mode == "FORCE":
         replication.elect(world, server, force=True)
     elif not present or not server.link_up or record.fail or primary is None:
@@ -188,7 +188,7 @@ def _set_owner(server: Server, slot: int, record: Record) -> None:
 
 
 def reset(world: SimulatedCluster, server: Server, *, hard: bool) -> None:
-    """CLUSTER RESET: forget everybody; a replica loses its data, a primary with keys refuses."""
+    """CLUSTER RESET: forget all nodes; a replica loses its data, a primary with keys refuses."""
     if server.is_primary and server.key_count:
         raise RefusalError("ERR CLUSTER RESET can't be called with master nodes containing keys")
     server.keys = {}
@@ -214,10 +214,10 @@ def migrate(
     copy: bool = False,
     login: tuple[str, str] | None = None,
 ) -> str:
-    """MIGRATE keys of one slot to another server, while both stand still.
+    """MIGRATE keys of one slot to another server, while both are blocked.
 
     Everything is sent before an answer is read: when the answers do not come, the keys are on both
-    sides, or will be once the target goes on. Of several keys those that were not refused move.
+    sides, or will be once the target continues. Of several keys those that were not refused move.
     """
     found = [(slot, key) for key in keys if (slot := _slot_of(server, key)) is not None]
     if not found:

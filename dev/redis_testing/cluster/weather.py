@@ -1,8 +1,8 @@
 """How messages fare between simulated servers: at once and whole, or as unkindly as a seed draws.
 
-Servers ping each other a few times in each node timeout, tell of a few nodes at a time, and links
-break: messages come late, twice, in another order, or not at all. What replicas have is behind by
-up to `lag` seconds.
+Servers ping each other a few times in each node timeout, with gossip about a few nodes at a time,
+and links break: messages come late, twice, in another order, or not at all. The data of replicas is
+behind by up to `lag` seconds.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Weather:
     late: float = 0.0
     seconds: float = 0.0  # by which it is late at most
     double: float = 0.0
-    few: int = 0  # nodes told of in one message beside those that may have failed; 0: all
+    few: int = 0  # nodes in the gossip of one message beside suspected ones; 0: all
     rare: bool = False  # pings only as often as servers send them
     lag: float = 0.0  # seconds
 

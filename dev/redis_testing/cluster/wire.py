@@ -112,7 +112,7 @@ def slot_of(words: list[str]) -> int | None:
 def _handler(
     world: SimulatedCluster, server: Server, name: str, words: list[str]
 ) -> tuple[Handler, list[str]] | ReplyError:
-    """Who carries out a command, and what it is given; or why nobody does."""
+    """Return the function of a command and its arguments; or the error."""
     second = words[1].upper() if len(words) > 1 else ""
     if world.now < server.loading_until and not _answers_while_loading(server, name, second):
         return reply_error("LOADING the dataset is being read into memory")
@@ -133,7 +133,7 @@ def _handler(
 
 
 def _answers_while_loading(server: Server, name: str, second: str) -> bool:
-    """Valkey tells its book of nodes before it has its keys; Redis does not."""
+    """Valkey shows its view of the nodes before it has loaded its keys; Redis does not."""
     if name == "CLUSTER":
         return server.engine == "valkey" and second in _WHILE_LOADING
     return name in ("INFO", "ROLE", "CONFIG", "CLIENT")

@@ -38,9 +38,9 @@ class SimulatedCluster:
         self.cut: set[frozenset[str]] = set()  # pairs of names that cannot talk
         self.acknowledged: dict[tuple[str, str], str] = {}  # (database, key) -> value
         self.passwords: dict[str, dict[str, tuple[str, ...]]] = {}  # hashes by server and user
-        self.blocked: set[tuple[str, str]] = set()  # who may not connect to whom
+        self.blocked: set[tuple[str, str]] = set()  # which process may not connect to which server
         self.weather = Weather()
-        self.mail: list[tuple[float, str, float, bus.Message]] = []  # on its way: when, to whom
+        self.mail: list[tuple[float, str, float, bus.Message]] = []  # in flight: when, to which
         self.load_seconds = 0.0  # what a start takes to read its files
         self.slow_disks = False  # a killed process loses what waited for an fsync
         self.migrate_breaks = 0.0  # the chance that the answers to a MIGRATE are lost
@@ -61,7 +61,7 @@ class SimulatedCluster:
         )
 
     def new_address(self) -> str:
-        """An address that nobody had before."""
+        """Return an address that no server had before."""
         self._addresses += 1
         return (
             f"10.{self._addresses // 65536}.{self._addresses // 256 % 256}.{self._addresses % 256}"
@@ -92,7 +92,7 @@ class SimulatedCluster:
         sentinel.skew += seconds
 
     def kill(self, name: str) -> None:
-        """End the process at once; its machine goes on."""
+        """End the process at once; its machine continues."""
         server = self.servers[name]
         if server.alive:
             server.alive = False
@@ -121,7 +121,7 @@ class SimulatedCluster:
     ) -> Server:
         """Start the process again, with what its disk kept, at a new address if one is given.
 
-        It follows `follows`, or whom its settings name: REPLICAOF is forgotten.
+        It follows `follows`, or the primary in its settings: REPLICAOF is forgotten.
         """
         server = self.servers[name]
         if address is not None:
@@ -133,7 +133,7 @@ class SimulatedCluster:
         server.handshakes.clear()
         server.jobs, server.scripts, server.late = [], {}, []
         server.full_syncs = server.partial_syncs = 0
-        server.link_up = server.synced = False  # nobody stands for election on old data unasked
+        server.link_up = server.synced = False  # no election with old data
         server.sync_done_at = server.election_at = server.failover_until = None
         server.paused_until, server.election_again_at = 0.0, -1e9
         server.follows, server.handing_to = follows or _configured(server), ""
@@ -245,15 +245,15 @@ class SimulatedCluster:
         return other.me.replica_of == server.id
 
     def announced(self, server: Server) -> str:
-        """The address that a replica tells its primary, and that sentinels hear of there."""
+        """The address that a replica announces to its primary, where sentinels find it."""
         return server.config.get("replica-announce-ip") or server.ip
 
     def run_id(self, server: Server) -> str:
-        """What INFO tells: another for each start."""
+        """The run id of INFO: another one for each start."""
         return f"{server.id}-{server.started_at:.3f}"
 
     def lets_in(self, server: Server, user: str, password: str) -> bool:
-        """Whether a server with users knows this one; without users it lets in everybody."""
+        """Whether a server with users knows this one; without users it accepts everyone."""
         known = self.passwords.get(server.name)
         return not known or accepts(known, user or "default", password)
 
@@ -354,7 +354,7 @@ class SimulatedCluster:
     # Clients
 
     def write(self, database: str, key: str, value: str) -> bool:
-        """Write as a cluster client does, by the books of any server; True when acknowledged."""
+        """Write as a cluster client does, by the views of any server; True when acknowledged."""
         slot = key_slot(key)
         owner = next(self._owners(database, slot), None)
         if owner is not None and slot in owner.migrating and key not in owner.keys.get(slot, {}):

@@ -1,6 +1,6 @@
 """Simulated sentinels, in the world and the time of the simulated servers.
 
-They have what plans can get wrong: who is known to whom and under which address, suspicion alone
+They have what plans can get wrong: which one knows which, under which address, suspicion alone
 and together, epochs and votes, a failover step by step, what a file keeps, and clocks that jump.
 Their contract suite also runs on real sentinels.
 """

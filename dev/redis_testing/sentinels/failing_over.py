@@ -121,7 +121,7 @@ def _wait_start(
 
 
 def _leader(world: SimulatedCluster, sentinel: Sentinel, primary: Monitored) -> str:
-    """Who has the votes of the majority, and of as many as the quorum."""
+    """Return the candidate with the votes of the majority, and of as many as the quorum."""
     votes: dict[str, int] = {}
     for other in primary.sentinels.values():
         if other.leader and other.leader_epoch == sentinel.current_epoch:
@@ -172,7 +172,7 @@ def _send_no_one(
 
 
 def promoted(server: Server, primary: Monitored, now: float) -> None:
-    """The chosen replica says that it is a primary: from now on the new epoch is told."""
+    """The chosen replica says that it is a primary: from now on the new epoch is announced."""
     sentinel = server.sentinel
     assert sentinel is not None
     primary.config_epoch = primary.failover_epoch
@@ -181,7 +181,7 @@ def promoted(server: Server, primary: Monitored, now: float) -> None:
 
 
 def note_reconfigured(primary: Monitored, replica: Watched, now: float) -> None:
-    """How far a replica is that was told to follow the new primary."""
+    """How far a replica is that was asked to follow the new primary."""
     chosen = primary.chosen
     if chosen is None:
         return

@@ -43,7 +43,7 @@ class Watched:
     port: int
     run_id: str = ""  # of a sentinel: its id
     connected: bool = False
-    last_ok: float = 0.0  # when it last answered a ping as it should, or was first heard of
+    last_ok: float = 0.0  # when it last answered a ping correctly, or was discovered
     pinged_at: float = NEVER
     ping_since: float | None = None  # when the oldest ping without an answer was sent
     asked_at: float = NEVER  # INFO
@@ -109,7 +109,7 @@ class Monitored(Watched):
 
     @property
     def told_address(self) -> Address:
-        """What clients are told: the new primary from when it was promoted."""
+        """The address that clients get: the new primary from when it was promoted."""
         if self.state in (State.RECONFIGURE, State.UPDATE) and self.chosen is not None:
             return self.chosen.address
         return self.address
@@ -130,7 +130,7 @@ class Hello:
 
 @dataclass(frozen=True)
 class Ask:
-    """IS-MASTER-DOWN-BY-ADDR: whether a primary is down, and for whom to vote."""
+    """IS-MASTER-DOWN-BY-ADDR: whether a primary is down, and the vote."""
 
     sender: str  # the name of the asking process
     primary: str

@@ -195,7 +195,7 @@ def _correct(
         if watched.promoted and primary.state is State.WAIT_PROMOTION:
             failing_over.promoted(server, primary, now)
             for one in [primary, *primary.replicas.values(), *primary.sentinels.values()]:
-                one.published_at = -1e9  # tell everybody at once
+                one.published_at = -1e9  # announce it at once
         elif not watched.promoted and _is_sane(primary, now):
             well = now - watched.last_down > _CONVERT_SECONDS
             if well and now - watched.role_since > _CONVERT_SECONDS:
@@ -364,7 +364,7 @@ def _read_inbox(world: SimulatedCluster, sentinel: Sentinel, now: float) -> None
 
 
 def _answer(world: SimulatedCluster, sentinel: Sentinel, asked: Ask) -> None:
-    # It is asked by address: the name under which another monitors it is not told.
+    # The request has its address: the name under which another monitors it is not sent.
     found = [p for p in sentinel.primaries.values() if p.address == asked.address]
     primary = found[0] if found else None
     down = primary is not None and primary.down_since is not None and sentinel.tilt_since is None

@@ -329,7 +329,7 @@ _NUMBERS: dict[str, Callable[[Monitored, int], None]] = {
 def _is_down(
     world: SimulatedCluster, server: Server, sentinel: Sentinel, words: list[str]
 ) -> Reply:
-    """IS-MASTER-DOWN-BY-ADDR: what others ask, and a vote where somebody asks for one."""
+    """IS-MASTER-DOWN-BY-ADDR: the question of others, and a vote where it is requested."""
     del server
     host, port, epoch, candidate = words
     found = [p for p in sentinel.primaries.values() if p.address == (host, int(port))]

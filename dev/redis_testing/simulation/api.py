@@ -49,7 +49,7 @@ class ProcessTransport:
             await self._die()
         if strike is Strike.LOST_REPLY:
             await asyncio.sleep(timeout)
-            raise NoAnswer(f"no answer within {timeout:g} s", host="simulation")
+            raise NoAnswer(f"no response within {timeout:g} s", host="simulation")
         return answer
 
     def stream(

@@ -1,9 +1,9 @@
 """Clients of a simulated database: they write as cluster clients do, and remember every answer.
 
 The ledger is the promise: what was acknowledged must be found again, unless its only copies died
-with a server that was killed before a replica had it, or was told to a server that had slept, or
-was cut off, while another took its place: real ones acknowledge writes too before they hear of it.
-Where `min-replicas-to-write` is set they do not: nobody follows them any more.
+with a server that was killed before a replica had it, or was sent to a server that had slept, or
+was cut off, while another took its place: real ones acknowledge writes too before they learn of it.
+Where `min-replicas-to-write` is set they do not: no one follows them any more.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Ledger:
     promised: dict[str, int] = field(default_factory=dict)
     refused: int = 0
     excused: int = 0
-    excused_at: float = -1.0  # when a write was last taken that nobody else will have
+    excused_at: float = -1.0  # when a write was last accepted that no other server will have
     is_void: bool = False
 
     def acknowledged(self, key: str, number: int) -> None:
@@ -54,8 +54,8 @@ class Ledger:
         """Before a server is killed: what no other living copy has yet is not promised any more.
 
         A replica's own writes are those of its primary. Only where that one was killed before, with
-        less on its disk, and no replica took its place yet, they are with nobody else: servers that
-        start from append-only files have no history, and cannot tell which of two files is newer.
+        less on its disk, and no replica took its place yet, no other server has them: servers that
+        start from append-only files have no history, and cannot know which of two files is newer.
         """
         dead = self._dead_primary(killed)
         if not killed.alive or not (killed.is_primary or dead):
@@ -213,7 +213,7 @@ class Writer:
             self.write(f"k{number}")
 
     def write(self, key: str) -> bool:
-        """Write the next number to a key; tell whether it was acknowledged."""
+        """Write the next number to a key; return whether it was acknowledged."""
         self._number += 1
         servers = living_servers(self._world, self._ledger.database)
         owner = find_owner(self._world, self._random.choice(servers), key) if servers else None
@@ -241,15 +241,15 @@ class Writer:
         return True
 
     def _may_be_written(self, server: Server) -> bool:
-        """Tell whether clients, who follow a Service or sentinels, write to this server."""
+        """Return whether clients, who follow a Service or sentinels, write to this server."""
         wanted = int(server.config.get("min-replicas-to-write") or 0)
         if good_replicas(self._world, server) < wanted:
             return False
         return server.is_primary and server.name in self.doors()
 
     def _was_replaced(self, server: Server, slot: int) -> bool:
-        """Tell whether a server that just woke up has not heard yet who leads in its place."""
-        if server.is_alone:  # it hears of it from sentinels, seconds later
+        """Return whether a server that just woke up has not heard yet who leads in its place."""
+        if server.is_alone:  # it learns it from sentinels, seconds later
             apart = any(server.name in pair for pair in self._world.cut)
             others = living_servers(self._world, server.database)
             elected = [s.elected_at for s in others if s.is_primary and s is not server]

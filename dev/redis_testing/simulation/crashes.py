@@ -1,7 +1,7 @@
 """Death and lost answers at every effect of a scenario: always the same end.
 
 A run without any fault says which effects there are and what the end is. Then the scenario is
-played once more, and at each effect the whole world branches: a copy of the process goes on with
+played once more, and at each effect the whole world branches: a copy of the process continues with
 the strike, and a fresh operator must come to the same end there. K-01, K-02, K-03
 """
 
@@ -21,7 +21,7 @@ from .system import Broken, Simulation, Snapshot, simulate
 
 __all__ = ["Blow", "Reference", "piece", "reference", "spread", "strike_at_each", "tear_points"]
 
-_GIVEN_UP_SECONDS = 45.0  # by then nobody waits for the lost answer any more
+_GIVEN_UP_SECONDS = 45.0  # no caller waits for the lost reply any more
 _MOST_CPU_SECONDS = 180
 _MANY = 1000  # effects, beyond which rows of the same kind are not visited one by one
 
@@ -86,7 +86,7 @@ def piece(points: Sequence[int], number: int, of: int) -> list[Blow]:
 
 
 def strike_at_each(known: Reference, blows: Iterable[Blow], tell: Tell) -> None:
-    """Play the scenario with each of the strikes, and tell of each what went wrong (or nothing)."""
+    """Play the scenario with each of the strikes; return for each what went wrong (or nothing)."""
     trunk = _Trunk(known, tell)
     for number, strike in blows:
         trunk.due.setdefault(number, []).append(strike)

@@ -1,7 +1,7 @@
 """Mode Failover in simulation: what happens to such databases, and what must hold in the end.
 
 In the end one server leads, all others follow it and are in sync, and every sentinel names it,
-knows every other sentinel and nobody else.
+knows every other sentinel and no other process.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def failover(*, replicas: int = 2, storage: bool = True, **spec: Any) -> Manifes
     return found
 
 
-# Who is there
+# Servers and sentinels
 
 
 def servers(simulation: Simulation) -> list[Server]:
@@ -87,7 +87,7 @@ def disorder(simulation: Simulation) -> str:
         if [one.ip for one in known] != [primary.ip]:
             return f"{server.name} names {[one.ip for one in known]} and not {primary.ip}"
         if known[0].down_since is not None:
-            return f"{server.name} takes {primary.name} for dead"
+            return f"{server.name} considers {primary.name} dead"
         if {*known[0].sentinels} != ids - {sentinel.id}:
             return f"{server.name} knows {len(known[0].sentinels)} other sentinels"
     return ""
@@ -99,7 +99,7 @@ def _follows(simulation: Simulation, server: Server, primary: Server) -> bool:
 
 
 def is_whole(simulation: Simulation) -> bool:
-    """Tell whether all is as it must be in the end."""
+    """Return whether all is as it must be in the end."""
     return not disorder(simulation)
 
 
@@ -139,7 +139,7 @@ async def _kill_sentinels(simulation: Simulation) -> None:
 
 
 async def _kill_primary_and_sentinels(simulation: Simulation) -> None:
-    """SE-05: nobody is left who knows who led, but the servers themselves."""
+    """SE-05: only the servers themselves know which of them was the primary."""
     simulation.kill(leader(simulation).name)
     for server, _ in sentinels(simulation):
         await simulation.delete_pod(server.name)
@@ -175,7 +175,7 @@ async def _delete_servers(simulation: Simulation) -> None:
 
 
 async def _freeze_primary(simulation: Simulation) -> None:
-    """ST-10: the sentinels replace it, and it goes on as if nothing had been."""
+    """ST-10: the sentinels replace it, and it continues as if nothing had happened."""
     first = leader(simulation)
     simulation.freeze(first.name)
 
@@ -205,7 +205,7 @@ async def _operator_away(simulation: Simulation) -> None:
 
 
 def forget_replicas(simulation: Simulation) -> None:
-    """Let all sentinels be as they are when they were told of a primary before its replicas."""
+    """Let all sentinels be as they are when they monitored a primary before it had replicas."""
     for _, sentinel in sentinels(simulation):
         now = sentinel.clock(simulation.world.now)
         for primary in sentinel.primaries.values():
@@ -213,7 +213,7 @@ def forget_replicas(simulation: Simulation) -> None:
 
 
 async def _lose_power_unheard(simulation: Simulation) -> None:
-    """SE-02: a primary dies silently, and no sentinel has heard of its replicas."""
+    """SE-02: a primary dies silently, and no sentinel knows its replicas."""
     first = leader(simulation)
     node = node_of(simulation, first.name)
     forget_replicas(simulation)
@@ -251,7 +251,7 @@ async def _switch_after_failover(simulation: Simulation) -> None:
 
 
 async def _cut_primary_off(simulation: Simulation, *, operator: bool) -> None:
-    """SE-11: the primary and one sentinel on one side, everybody else on the other."""
+    """SE-11: the primary and one sentinel on one side, all others on the other."""
     first = leader(simulation)
     watchers = [server.name for server, _ in sentinels(simulation)]
     rest = [server.name for server in servers(simulation) if server is not first]
@@ -286,7 +286,7 @@ async def _hide_primary(simulation: Simulation) -> None:
 async def _replace_replicas_in_turn(simulation: Simulation) -> None:
     """Every place but the first goes with its data and comes back, and then the first as well.
 
-    Nobody looks whether they have the data again: the last one that has them waits.
+    Nothing checks whether they have the data again: the last server that has it waits.
     """
     for pod in (f"{DATABASE}-2", f"{DATABASE}-1", f"{DATABASE}-0"):
         await simulation.delete_pod(pod)
@@ -346,7 +346,7 @@ def _scenario(name: str, act: Act, **more: Any) -> Scenario:
 
 _IN_MEMORY = failover(storage=False)
 DURABLE = failover(durability={"minReplicasToWrite": 1})
-"""No primary takes writes for long that nobody else gets."""
+"""No primary accepts writes for long that no other server gets."""
 
 FAILOVER_SCENARIOS = (
     _scenario("create", _apply(), base=None),

@@ -1,6 +1,6 @@
 """What the boot and stop scripts of mode Failover do, on simulated nodes.
 
-A server never starts as a primary: it follows an address where nothing listens, whose port tells
+A server never starts as a primary: it follows an address where nothing listens, whose port says
 whether it found files, and whether they are of a server that led when it was stopped. No sentinel
 may promote it. A sentinel has the id of its place, and keeps its file while its pod lives.
 """
@@ -33,18 +33,18 @@ _LOOK_SECONDS = 0.2
 
 
 def is_sentinel(environment: Mapping[str, str]) -> bool:
-    """Tell whether a pod runs a sentinel."""
+    """Return whether a pod runs a sentinel."""
     return "SENTINEL_ID" in environment
 
 
 def is_failover(files: Mapping[str, str]) -> bool:
-    """Tell whether a pod runs a server that never starts as a primary: by its script and files."""
+    """Return whether a pod runs a server that never starts as a primary: by script and files."""
     script = files["boot.sh"]
     return "--replica-priority" in script or ("--replicaof" in script and "follow" in files)
 
 
 def follows_at_start(server: Server, volume: Volume) -> tuple[str, int]:
-    """Whom a server follows when it starts, before anybody told it."""
+    """Return the primary of a server at its start, before the operator sets one."""
     if not server.persistent or volume.fresh:
         return _NO_PRIMARY, _WITHOUT_FILES
     return _NO_PRIMARY, _LED if volume.led else _WITH_FILES
@@ -76,10 +76,9 @@ def boot_sentinel(
 
 
 async def hand_over(world: SimulatedCluster, server: Server, seconds: float) -> bool:
-    """Serve on while somebody follows, until another one leads: what runs before SIGTERM.
+    """Keep serving while there is a replica, until another one leads: the preStop hook.
 
-    The only copy of a database in memory waits longer, for somebody to follow. Returns whether
-    nobody came.
+    The only copy of a database in memory waits longer for a replica. Returns whether none came.
     """
     await _wait_while(lambda: _is_followed(world, server), seconds)
     await _wait_while(lambda: _is_only_copy(world, server), 6 * seconds)
@@ -110,18 +109,18 @@ def _is_only_copy(world: SimulatedCluster, server: Server) -> bool:
 
 
 def is_put_aside(world: SimulatedCluster, server: Server) -> bool:
-    """Tell whether the next start keeps the files of a server aside: marked, and not named."""
+    """Return whether the next start keeps the files of a server aside: marked, and not named."""
     marked = server.is_primary and server.config.get("replica-priority") == MARK
     return marked and _is_replaced(world, server)
 
 
 def leads_at_end(world: SimulatedCluster, server: Server) -> bool:
-    """Tell whether a server that ends in peace notes on its volume that it led."""
+    """Return whether a server that ends in peace notes on its volume that it led."""
     return server.persistent and server.is_primary and not _is_replaced(world, server)
 
 
 def _is_replaced(world: SimulatedCluster, server: Server) -> bool:
-    """Tell whether the sentinels that can be asked name another server."""
+    """Return whether the sentinels that can be asked name another server."""
     watchers = [s.sentinel for s in world.servers.values() if s.alive and s.sentinel is not None]
     named = {p.ip for sentinel in watchers for p in sentinel.primaries.values()}
     return bool(named) and server.ip not in named

@@ -56,7 +56,7 @@ async def _kill_two_primaries(simulation: Simulation) -> None:
 
 
 async def _freeze_primary(simulation: Simulation) -> None:
-    """Stop a primary until another leads in its place, and let it go on."""
+    """Stop a primary until another leads in its place, and let it continue."""
     name = primary(simulation).name
     simulation.freeze(name)
     await asyncio.sleep(12.0)
@@ -95,7 +95,7 @@ async def _open_slots(simulation: Simulation) -> None:
 
 
 async def _strand_keys(simulation: Simulation) -> None:
-    """Keys on a server that does not own their slot, and that nobody else has."""
+    """Keys on a server that does not own their slot, and that no other server has."""
     holder = primary(simulation, 1)
     slot, key = next((key_slot(f"s{n}"), f"s{n}") for n in range(99) if key_slot(f"s{n}") < 5000)
     holder.keys[slot] = {key: "1"}
@@ -157,7 +157,7 @@ HEALS = (
     Scenario("replica killed", _kill_replica),
     Scenario("whole shard killed", _kill_whole_shard),
     Scenario("two primaries killed", _kill_two_primaries),
-    Scenario("primary stands still and goes on", _freeze_primary),
+    Scenario("primary is stopped and continues", _freeze_primary),
     Scenario("primary's pod deleted", _delete_primary),
     Scenario("primary's pod deleted, in memory", _delete_primary, base=database(storage=False)),
     Scenario("replica's pod deleted", _delete_replica),

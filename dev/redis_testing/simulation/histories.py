@@ -71,7 +71,7 @@ def stumbling(simulation: Simulation) -> None:
 
 
 def play_struck(scenario: Scenario, seed: int) -> str:
-    """Play a scenario with API faults and one strike at an effect drawn by seed; tell which."""
+    """Play a scenario with API faults and one strike at an effect drawn by seed; return which."""
     random = Random(seed)
     number = int(_LATEST_STRIKE ** random.random()) - 1  # the first ones are the most interesting
     strike = random.choice(tuple(Strike))
@@ -111,7 +111,7 @@ def play_together(scenario: Scenario, seed: int) -> None:
 
 
 def play_trouble(seed: int, *, seconds: float, pause: float, **spec: Any) -> list[str]:
-    """Live through so many virtual seconds of random trouble; tell what happened."""
+    """Live through so many virtual seconds of random trouble; return what happened."""
     return simulate(
         lambda simulation: soak(simulation, seconds=seconds, pause=pause),
         seed=seed,

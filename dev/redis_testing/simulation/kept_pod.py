@@ -19,7 +19,7 @@ class Volume:
     identity: str
     unsaved: bool = False
     fresh: bool = False  # no server has run on it yet
-    led: bool = False  # its server led when it was told to stop, and has had no role since
+    led: bool = False  # its server led when it was asked to stop, and has had no role since
 
 
 @dataclass

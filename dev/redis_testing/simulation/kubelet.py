@@ -3,7 +3,7 @@
 Does what the pod's boot script does (I9): an identity never starts without its data, a volume of
 another database is not taken for one's own, and a primary that ended unsaved gives its replica time
 to take over. Does what a kubelet does: starts containers again, asks whether they are ready, ends
-pods in peace, and tells the API.
+pods in peace, and reports them to the API.
 """
 
 from __future__ import annotations
@@ -344,7 +344,7 @@ class Kubelet:
         kept.last_start = asyncio.get_running_loop().time()
 
     async def _is_held(self, pod: Manifest, kept: KeptPod, files: Mapping[str, str]) -> bool:
-        """Tell whether the boot script refuses to start on a volume that nobody has used."""
+        """Return whether the boot script refuses to start on an unused volume."""
         if is_sentinel(_environment(pod)):
             return False
         volume = self.volumes.get(kept.name)
@@ -405,7 +405,7 @@ class Kubelet:
                 await self._client.delete(_PODS, key, uid=uid, grace_seconds=0)
 
     async def _shut_down(self, server: Server) -> None:
-        """SIGTERM: writes stand still until the replicas have them all, then all is saved."""
+        """SIGTERM: writes are paused until the replicas have them all, then all is saved."""
         loop, world = asyncio.get_running_loop(), self._world
         end = loop.time() + _SHUTDOWN_SECONDS
         await asyncio.sleep(_BOOT_SECONDS)
@@ -501,7 +501,7 @@ def _lose_identity(fresh: str, server: Server) -> None:
 
 
 def _gist(status: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what of a status is worth telling: everything but times."""
+    """Return the part of a status that is reported: everything but times."""
     conditions = [
         {k: v for k, v in c.items() if k != "lastTransitionTime"} for c in status["conditions"]
     ]

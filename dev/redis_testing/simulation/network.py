@@ -51,7 +51,7 @@ class Network:
         self._wires: dict[Wire, None] = {}  # in order: sets differ from run to run
 
     async def open(self, protocol: asyncio.Protocol, host: str) -> Wire:
-        """Connect to whoever listens at an address; hang where nobody ever answers."""
+        """Connect to the process that listens at an address; hang where none ever replies."""
         process = PROCESS.get()
         await asyncio.sleep(_LATENCY)
         server = self.world.at(host)
@@ -66,7 +66,7 @@ class Network:
         return wire
 
     def is_cut(self, process: Process | None, server: Server) -> bool:
-        """Tell whether packets between a process and a server vanish."""
+        """Return whether packets between a process and a server vanish."""
         return process is not None and (process.name, server.name) in self.unreachable
 
     def server_ended(self, name: str) -> None:
@@ -75,7 +75,7 @@ class Network:
             wire.drop(ConnectionResetError("the server is gone"))
 
     def kick(self, names: Iterable[str]) -> None:
-        """Servers were told to disconnect their clients."""
+        """Servers were asked to disconnect their clients."""
         for name in names:
             self.server_ended(name)
 
@@ -123,7 +123,7 @@ class Wire(asyncio.Transport):
             self._due = self._loop.call_later(_LATENCY, self._deliver)
 
     def is_closing(self) -> bool:
-        """Tell whether the connection has ended."""
+        """Return whether the connection has ended."""
         return not self._open
 
     def close(self) -> None:

@@ -1,9 +1,9 @@
 """Nodes of a simulated Kubernetes that lose power, and come back.
 
-While a node is down nobody there says anything: its servers neither answer nor refuse, and its
-kubelet neither renews the node's lease nor tells anything of its pods. What follows is done by the
+While a node is down its processes are silent: its servers neither reply nor refuse, and its
+kubelet neither renews the node's lease nor reports its pods. What follows is done by the
 node controller of `kubelocal`: the node turns Unknown, its pods are not ready, and those that
-tolerate this no longer are being deleted; nobody confirms that they are gone. When the power is
+tolerate this no longer are being deleted; nothing confirms that they are gone. When the power is
 back, servers have what their disks kept, pods have other addresses, and those that are to be
 deleted end.
 """
@@ -48,12 +48,12 @@ async def power_off(simulation: Simulation, node: str) -> list[str]:
     now = simulation.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     await _renew(simulation, node, now)
     silent = MergePatch({"metadata": {"annotations": {"simulation/silent-since": now}}})
-    await simulation.client.patch(BUILT_IN_KINDS["nodes"], ("", node), silent)  # look at it again
+    await simulation.client.patch(BUILT_IN_KINDS["nodes"], ("", node), silent)  # trigger a check
     return [kept.name for kept in there]
 
 
 async def power_on(simulation: Simulation, node: str) -> None:
-    """Let a node have power again: its kubelet goes on with what the API says."""
+    """Let a node have power again: its kubelet continues with what the API says."""
     kubelet, world = simulation.kubelet, simulation.world
     for kept in kubelet.kept.values():
         server = world.servers.get(kept.name)

@@ -1,7 +1,7 @@
 """Simulated processes: who does what from outside, and sudden death between any two effects.
 
 Everything a process starts belongs to it. When it dies, its tasks end, its connections close, and
-nothing it still tries reaches anybody: not even what it does in `finally`.
+nothing it still tries has an effect: not even what it does in `finally`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Journal:
         self.is_hindered = False  # calls of a process fail, or one was struck
 
     def begin(self, process: Process, kind: str, detail: str) -> Strike | None:
-        """Note an effect about to happen; return what shall befall it."""
+        """Record an effect about to happen; return the fault that hits it."""
         now = asyncio.get_running_loop().time()
         effect = Effect(len(self.effects), now, process.name, kind, detail)
         self.effects.append(effect)

@@ -40,7 +40,7 @@ async def change_redisfailover(simulation: Simulation, **spec: Any) -> None:
 
 
 def shows_ready(simulation: Simulation) -> bool:
-    """Tell whether it says that it is ready, of the spec that stands, and all is so."""
+    """Return whether it says that it is ready, of the spec that stands, and all is so."""
     found = redisfailover_of(simulation)
     return found is not None and is_ready(msgspec.json.decode(found)) and is_whole(simulation)
 

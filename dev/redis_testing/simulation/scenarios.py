@@ -83,7 +83,7 @@ async def until_over(simulation: Simulation, scenario: Scenario) -> None:
         if scenario.goes:
             return is_gone(simulation)
         if mislabelled(simulation):
-            return False  # nobody has looked yet
+            return False  # no one has looked yet
         found = await simulation.redis()
         return is_asleep(found) if scenario.sleeps else simulation.is_ready(found)
 
@@ -101,7 +101,7 @@ async def until_over(simulation: Simulation, scenario: Scenario) -> None:
 
 
 def is_asleep(found: Manifest) -> bool:
-    """Tell whether a database says that it hibernates."""
+    """Return whether a database says that it hibernates."""
     status = found.get("status") or {}
     current = status.get("observedGeneration") == found["metadata"].get("generation")
     return current and status.get("phase") == "Hibernated"
@@ -152,7 +152,7 @@ async def _form(simulation: Simulation, manifest: Manifest) -> Snapshot:
     return simulation.snapshot()
 
 
-# Who is there
+# Servers and pods
 
 
 def mine(simulation: Simulation) -> list[Server]:

@@ -1,4 +1,4 @@
-"""A simulation at rest, kept so that many histories can begin there."""
+"""A settled simulation, kept so that many histories can begin there."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Snapshot", "restored", "taken"]
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A simulation at rest, to go on from as often as one likes."""
+    """A settled simulation, to continue from any number of times."""
 
     time: float
     version: int

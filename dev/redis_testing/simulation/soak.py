@@ -1,6 +1,6 @@
 """Long histories: random kills, deletions, freezes and changes of the spec, one seed a history.
 
-Clients write all the while. At the end everything is let be, and the database must become what was
+Clients write all the while. At the end faults stop, and the database must become what was
 asked for last, with every promise kept.
 """
 
@@ -33,7 +33,7 @@ def _living(simulation: Simulation) -> list[str]:
 async def _kill(simulation: Simulation, random: Random) -> str:
     living = _living(simulation)
     if not living:
-        return "nobody to kill"
+        return "no server to kill"
     name = random.choice(living)
     simulation.kill(name)
     return f"{name} killed"
@@ -42,7 +42,7 @@ async def _kill(simulation: Simulation, random: Random) -> str:
 async def _delete(simulation: Simulation, random: Random) -> str:
     living = _living(simulation)
     if not living:
-        return "nobody to delete"
+        return "no pod to delete"
     name = random.choice(living)
     try:
         await simulation.delete_pod(name)
@@ -54,7 +54,7 @@ async def _delete(simulation: Simulation, random: Random) -> str:
 async def _freeze(simulation: Simulation, random: Random) -> str:
     living = _living(simulation)
     if not living:
-        return "nobody to freeze"
+        return "no server to freeze"
     name, seconds = random.choice(living), random.choice([1.0, 4.0, 12.0])
     simulation.freeze(name)
     asyncio.get_running_loop().call_later(seconds, simulation.thaw, name)
@@ -71,7 +71,7 @@ async def _power_off(simulation: Simulation, random: Random) -> str:
 
 
 async def _cut_off(simulation: Simulation, random: Random) -> str:
-    """The operator cannot reach a server for a while; everybody else can. CL-13"""
+    """The operator cannot reach a server for a while; all others can. CL-13"""
     living = _living(simulation)
     if not living:
         return "nothing to cut off"
@@ -84,7 +84,7 @@ async def _cut_off(simulation: Simulation, random: Random) -> str:
 async def _kill_for_memory(simulation: Simulation, random: Random) -> str:
     living = _living(simulation)
     if not living:
-        return "nobody to kill"
+        return "no server to kill"
     name = random.choice(living)
     simulation.kubelet.out_of_memory.add(name)
     simulation.kill(name)
@@ -92,7 +92,7 @@ async def _kill_for_memory(simulation: Simulation, random: Random) -> str:
 
 
 async def _fill_disk(simulation: Simulation, random: Random) -> str:
-    """No room for a while: writes are refused, or a replica ends again and again."""
+    """No room for a while: writes are refused, or a replica ends repeatedly."""
     living = _living(simulation)
     if not living:
         return "no disk to fill"

@@ -1,4 +1,4 @@
-"""Databases that start as replicas of a server elsewhere, follow it, and are promoted.
+"""Databases that start as replicas of an external server, follow it, and are promoted.
 
 Whoever writes there stops before the promotion is asked for: then every write must be found in the
 database, whatever happened meanwhile.
@@ -30,7 +30,7 @@ _ACCEPT = "redisoperator.dev/accept-data-loss"
 
 
 def elsewhere(simulation: Simulation) -> Server:
-    """Start a server that no operator looks after, with a password."""
+    """Start a server that no operator manages, with a password."""
     server = simulation.world.add(ELSEWHERE, database=ELSEWHERE)
     server.config["cluster-enabled"] = "no"
     word = hashlib.sha256(_PASSWORD.encode()).hexdigest()
@@ -48,7 +48,7 @@ def write(simulation: Simulation, count: int = 20) -> None:
 
 
 def has_all(simulation: Simulation) -> bool:
-    """Tell whether every server has every key that was written elsewhere."""
+    """Return whether every server has every key that was written elsewhere."""
     source = simulation.world.servers[ELSEWHERE]
     wanted = [key for held in source.keys.values() for key in held]
     return bool(wanted) and all(
@@ -85,7 +85,7 @@ async def follows(simulation: Simulation) -> None:
         told = {c["type"]: c["status"] for c in status.get("conditions") or ()}
         return told.get("Following") == "True" and has_all(simulation)
 
-    await simulation.until_all(in_sync, within=120.0, what="in sync with the server elsewhere")
+    await simulation.until_all(in_sync, within=120.0, what="in sync with the external server")
 
 
 Base = Callable[..., dict[str, Any]]

@@ -1,7 +1,7 @@
 """The end state of a simulation, without what may differ from run to run.
 
 Two runs that did the same have equal summaries: ids, addresses, passwords, times and which pod of a
-shard leads are left out; what is there, who owns what, who follows whom and what was told is in.
+shard leads are left out; objects, owners of slots, primaries of replicas and reports are in.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _all(simulation: Simulation, resource: str) -> list[Manifest]:
 
 
 def _objects(simulation: Simulation) -> list[str]:
-    """Every object by kind and name, those of ours with the hash of the intent."""
+    """Every object by kind and name, with the hash of its desired state."""
     found = []
     for resource in (*_PLURALS, *_MORE):
         for obj in _all(simulation, resource):
@@ -141,7 +141,7 @@ def mislabelled(simulation: Simulation) -> list[str]:
 
 
 def is_gone(simulation: Simulation) -> bool:
-    """Tell whether the database and all that belongs to it are gone, but for kept volumes."""
+    """Return whether the database and all that belongs to it are gone, but for kept volumes."""
     redises = simulation.server.core.store.collection("redis.redisoperator.dev").entries
     if f"{NAMESPACE}/{DATABASE}" in redises:
         return False
@@ -155,7 +155,7 @@ def backups_of(simulation: Simulation) -> list[bytes]:
 
 
 def _backups(simulation: Simulation) -> list[Any]:
-    """Return what is told of each backup, and by how many workers it was taken."""
+    """Return what is reported of each backup, and by how many workers it was taken."""
     jobs = simulation.server.core.store.collection("jobs.batch").entries.values()
     told = ("phase", "message", "attempt", "shards", "size", "stored", "rdb")
     return [
@@ -186,7 +186,7 @@ def restores_of(simulation: Simulation) -> list[bytes]:
 
 
 def _restores(simulation: Simulation) -> list[Any]:
-    """Return what is told of each restore, and what holds it."""
+    """Return what is reported of each restore, and what holds it."""
     told = ("phase", "keys", "attempt", "failures", "saves")
     return [
         [

@@ -71,13 +71,13 @@ ACCOUNT = User(
     f"system:serviceaccount:{OPERATOR}:{OPERATOR}",
     ("system:serviceaccounts", "system:authenticated"),
 )
-"""Who operators are: they have the rights that they are installed with, and no other."""
+"""The account of operators: it has the rights of an installation, and no other."""
 _EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 _WORLD_EPOCH = 1000.0
 _RESTART_SECONDS = 1.0
 _LOOK_SECONDS = 0.25
 _WRITES_A_SECOND = 15  # to one object
-_QUIET_SECONDS = 12.0  # longer than the pause between two looks at rest
+_QUIET_SECONDS = 12.0  # longer than the pause between two passes when settled
 
 T = TypeVar("T")
 Wrap = Callable[[Transport], Transport]
@@ -85,7 +85,7 @@ MakeManager = Callable[[Process, Client], Manager]
 
 
 class Broken(AssertionError):  # noqa: N818 - what the promise is
-    """A promise was broken; the message tells which, when, and what led there."""
+    """A promise was broken; the message says which, when, and what led there."""
 
 
 def database(*, shards: int = 3, replicas: int = 1, storage: bool = True, **spec: Any) -> Manifest:
@@ -108,7 +108,7 @@ def database(*, shards: int = 3, replicas: int = 1, storage: bool = True, **spec
 
 
 class NoForwarding:
-    """Nobody calls services here."""
+    """Service calls do not exist here."""
 
     async def update(self, table: object, /) -> dict[Any, str]:
         """Do nothing."""
@@ -168,7 +168,7 @@ class Simulation:
         return _EPOCH + timedelta(seconds=self._loop.time())
 
     def wall(self) -> float:
-        """Return the time of day as the operator's host tells it, in seconds since the epoch."""
+        """Return the time of day as the operator's host reports it, in seconds since the epoch."""
         return self.now().timestamp() + self.skew
 
     # Starting and ending
@@ -202,7 +202,7 @@ class Simulation:
         await asyncio.gather(*self._tasks, *ends, return_exceptions=True)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Let something go on beside, until the end; what it raises breaks the simulation."""
+        """Run something in the background until the end; its errors break the simulation."""
         task = self._loop.create_task(work)
         self._tasks.append(task)
         task.add_done_callback(self._note_failure)
@@ -316,12 +316,12 @@ class Simulation:
         self.network.unreachable.clear()
 
     def rejoin(self) -> None:
-        """Let everybody reach everybody again.
+        """Let all processes reach each other again.
 
         An operator that nothing hinders has led clients to the new primary long before. One that
         waits for the API, or died, has not: the old primary, whose replicas were taken from it, has
         its label, and takes writes until the sentinels have seen for eight seconds that it leads.
-        Those are lost, as they are with real servers: nobody in its pod knows of the other one.
+        Those are lost, as they are with real servers: nothing in its pod knows of the other one.
         """
         for name in {name for pair in self.world.cut for name in pair}:
             self.world.servers[name].was_away = self.journal.is_hindered
@@ -334,7 +334,7 @@ class Simulation:
         self.world.servers[name].stopped = True
 
     def thaw(self, name: str) -> None:
-        """Let a stopped process go on."""
+        """Let a stopped process continue."""
         server = self.world.servers[name]
         server.stopped, server.woken_at, server.was_away = False, self.world.now, True
 
@@ -388,11 +388,11 @@ class Simulation:
         )
 
     def is_ready(self, found: Manifest) -> bool:
-        """Tell whether a database says that it is ready, of the spec that stands."""
+        """Return whether a database says that it is ready, of the spec that stands."""
         return is_ready(found)
 
     def is_calm(self) -> bool:
-        """Tell whether no slot is open, and every pod is really ready."""
+        """Return whether no slot is open, and every pod is really ready."""
         mine = [s for s in self.world.servers.values() if s.database == DATABASE and s.alive]
         ready = all(kept.server.ready for kept in self.kubelet.kept.values())
         jobs = [job for server in mine for job in server.jobs if not job.is_finished]
@@ -414,7 +414,7 @@ class Simulation:
         if effect.kind.startswith("api "):
             self._check_pace(effect)
         if effect.at == self._checked_at and "MIGRATE" not in effect.kind:
-            return  # one of a batch: nobody sees what is between
+            return  # one of a batch: states between are not visible
         self._checked_at = effect.at
         gone = self.ledger.gone()
         if gone and not self.failures:
@@ -434,7 +434,7 @@ class Simulation:
             self.failures.append(Broken(self.explain(problem, {})))
 
     def _excuse_last_copy(self, server: Server) -> None:
-        """Somebody deleted all other copies in memory, and this one waited for the operator."""
+        """All other copies in memory were deleted, and this one waited for the operator."""
         if self.journal.is_hindered:
             self.ledger.excuse(server)
 
@@ -476,7 +476,7 @@ class Simulation:
 
 
 def is_ready(found: Manifest) -> bool:
-    """Tell whether a database says that it is ready, of the spec that stands."""
+    """Return whether a database says that it is ready, of the spec that stands."""
     status = found.get("status") or {}
     current = status.get("observedGeneration") == found["metadata"].get("generation")
     ready = any(

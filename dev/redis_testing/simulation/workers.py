@@ -39,7 +39,7 @@ _AHEAD = 4_000_000_000_000_000  # microseconds since 1970: in 2096
 
 async def work(client: Client, pod: Manifest, clock: Callable[[], datetime]) -> None:
     """Be the worker of a pod: read every shard, and end."""
-    container = pod["spec"]["containers"][0]  # a server may be beside it, of which nothing is told
+    container = pod["spec"]["containers"][0]  # a scratch server beside it is not reported
     task = read_task(next(e["value"] for e in container["env"] if e["name"] == TASK))
     await asyncio.sleep(_START_SECONDS)
     state: dict[str, Any] = {"running": {"startedAt": _text(clock())}}
@@ -87,7 +87,7 @@ async def _end(
     report: Report,
     clock: Callable[[], datetime],
 ) -> None:
-    """End well, with a report as the last words."""
+    """Succeed, with a report as the termination message."""
     ended = {"exitCode": 0, "reason": "Completed", "finishedAt": _text(clock())}
     state = {"terminated": {**ended, "message": report.text().decode()}, "running": None}
     await _publish(client, pod, "Succeeded", container, state, ready=False)

@@ -1,7 +1,7 @@
-"""How an API server is reached and as whom: plain values, made from configuration files.
+"""The address of an API server and its credentials: plain values, made from configuration files.
 
-Secrets inside are `Hidden` and print as `***`. Files are named here and read by who uses them,
-because tokens and certificates on disk are rotated while we run.
+Secrets inside are `Hidden` and print as `***`. Files are named here and read by the code that uses
+them, because tokens and certificates on disk are rotated while the process runs.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ __all__ = [
 
 
 class Hidden:
-    """A secret that shows only when it is asked for: in no text, no log line, no pickle.
+    """A secret that is only returned by `reveal`: it is in no text, no log line, no pickle.
 
-    No Struct on purpose: an encoder would write its fields down.
+    This is not a Struct on purpose: an encoder would write its fields.
     """
 
     __slots__ = ("_value",)
@@ -40,7 +40,7 @@ class Hidden:
         self._value = value
 
     def reveal(self) -> str:
-        """Return the secret, to hand it to whom it is for."""
+        """Return the secret."""
         return self._value
 
     def __str__(self) -> str:
@@ -75,7 +75,7 @@ class FileOrBytes(Struct, frozen=True):
 
 
 class Anonymous(Struct, frozen=True):
-    """No credential in headers; a client certificate may still say who we are."""
+    """No credential in headers; a client certificate may still identify the user."""
 
 
 class TokenAuth(Struct, frozen=True):
@@ -85,7 +85,7 @@ class TokenAuth(Struct, frozen=True):
 
 
 class TokenFileAuth(Struct, frozen=True):
-    """A bearer token in a file that somebody else keeps fresh."""
+    """A bearer token in a file that another process rotates."""
 
     file: str
 
@@ -133,7 +133,7 @@ class Access(Struct, frozen=True):
 
 
 def proxy_from_environment(server: str, environment: Mapping[str, str]) -> str:
-    """Return the proxy that `HTTPS_PROXY` and friends name for a server, or nothing.
+    """Return the proxy that `HTTPS_PROXY` and similar variables name for a server, or nothing.
 
     `NO_PROXY` may list hosts, domains, addresses, networks and `*`. Loopback is never proxied.
     """

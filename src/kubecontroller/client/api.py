@@ -1,8 +1,8 @@
 """The client: every verb of the Kubernetes API, typed by kind, over any transport.
 
-Reading gives the kind's own type, be it a projected Struct or a plain value. Writing takes plain
-values only: a projection has forgotten fields, and sending it back would erase them. `replace`
-goes further and asks for a kind that is *read* as plain values too.
+Reading returns the kind's own type: a projected Struct or a plain value. Writing takes plain
+values only: a projection lacks fields, and sending it back would erase them. `replace` also
+requires a kind that is *read* as plain values.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Client:
     ) -> T:
         """Read one object; without a resourceVersion the newest, by quorum.
 
-        Give `"0"` to accept whatever the server has in its cache.
+        Give `"0"` to accept what the server has in its cache.
         """
         request = verbs.get_request(
             kind, key, subresource=subresource, resource_version=resource_version
@@ -141,10 +141,10 @@ class Client:
         page_size: int = 500,
         timeout: float | None = None,
     ) -> Page[T]:
-        """Read a whole list, page by page, as one consistent picture.
+        """Read a whole list, page by page, as one consistent snapshot.
 
-        When a page's token expires between pages the list is read again in one piece, since pages
-        of two pictures do not fit together. `timeout` is per page.
+        When the token of a page expires between pages, the list is read again without pages, since
+        pages of two snapshots do not fit together. `timeout` is for each page.
 
         Errors: `UndecodableObject` when one object does not fit: the list would lack it.
         """
@@ -192,7 +192,7 @@ class Client:
 
         `initial_events` asks the server to send the present objects first and then a bookmark
         with `initial_events_end`. `server_timeout` asks it to end the stream after that many
-        seconds; `idle` is how long silence may last, half a minute longer than that unless given.
+        seconds; `idle` is how long the stream may be silent (default: 30 s more than that).
 
         Errors: `Expired` (on entry or from the iterator) when the version is too old, any other
         `ApiError` the server sends, `GarbledLine`, `StreamStalled`, `ConnectionFailed`.
@@ -276,9 +276,10 @@ class Client:
     ) -> T:
         """Apply the whole intent server-side, under one field manager.
 
-        Fields we applied before and leave out now are removed, unless others own them too. What
-        must not be sent (managedFields, a status on the main resource, versions) is left out;
-        give `resource_version` to apply only over that version.
+        Fields that this manager applied before and that are left out now are removed, unless other
+        managers own them too. Fields that must not be sent (managedFields, a status on the main
+        resource, versions) are removed from the body; give `resource_version` to apply only over
+        that version.
 
         Errors: without `force`, `Conflict` with one cause for each field another manager owns.
         """
@@ -382,8 +383,9 @@ class Client:
     ) -> None:
         """Ask for a pod to be removed, as its disruption budgets allow.
 
-        Errors: `TooManyRequests` while a budget forbids it, its cause says which. A budget that is
-        still being worked out is waited for within the call, ten seconds and more, up to `timeout`.
+        Errors: `TooManyRequests` while a budget forbids it; its cause says which one. When the
+        status of a budget is not computed yet, the call waits for ten seconds or more, up to
+        `timeout`.
         """
         request = verbs.evict_request(key, uid=uid, grace_seconds=grace_seconds, dry_run=dry_run)
         await self._send(request, ref=str(verbs.PLAIN_PODS.ref(key)), timeout=timeout)
@@ -391,11 +393,11 @@ class Client:
     async def read_document(
         self, path: str, *, accept: str = JSON, timeout: float | None = None
     ) -> Response:
-        """Read a document that is no object: discovery, OpenAPI, the version, metrics."""
+        """Read a document that is not an object: discovery, OpenAPI, the version, metrics."""
         request = Request("GET", path, headers=(("accept", accept),))
         return await self._send(request, ref=path, timeout=timeout)
 
-    # How
+    # Implementation
 
     async def _send(self, request: Request, *, ref: str, timeout: float | None) -> Response:
         response = await self.transport.request(
@@ -440,7 +442,7 @@ async def _decoded(
             yield decode_line(kind, line, path=path)
             sent += 1
             if not sent % _YIELD_EVERY:
-                # A burst that has arrived already never waits: let others have the loop.
+                # A burst that has arrived already never waits: let other tasks run.
                 await asyncio.sleep(0)
 
 

@@ -1,7 +1,7 @@
 """Server-side apply: what is sent, its hash, and whether it needs to be sent at all.
 
-Pure. An object is stamped with the hash of our intent. As long as the stamp it carries is the
-hash of what we want, and the object has not changed since this process applied it, nothing is sent.
+Pure. An object is stamped with the hash of the intent. While the stamp on the object is the hash of
+the intent, and the object has not changed since this process applied it, nothing is sent.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kubecontroller.client.scheme import Kind
 
 __all__ = ["Applied", "applied", "apply_reason", "intent_body", "intent_hash", "stamped"]
 
-# Written by the server, or a lock that the caller has to ask for by name.
+# Written by the server, or a lock that the caller has to request by name.
 _NEVER_SENT: Final = (
     "managedFields",
     "resourceVersion",
@@ -33,7 +33,7 @@ _DIGITS: Final = 16
 
 
 class Applied(Struct, frozen=True):
-    """An object as it was when our intent was last known to be in it."""
+    """An object as it was when it was last known to match the intent."""
 
     stamp: str
     uid: str
@@ -48,9 +48,9 @@ def intent_body(
     subresource: str = "",
     resource_version: str = "",
 ) -> Manifest:
-    """Return the body to apply: the intent, named, without what only the server may say.
+    """Return the body to apply: the intent with its type and name, without fields of the server.
 
-    A status is sent to the `status` subresource alone, and there nothing else is sent.
+    A status is sent to the `status` subresource alone, and nothing else is sent there.
     """
     metadata: Manifest = {
         name: value
@@ -75,7 +75,7 @@ def intent_hash(intent: Mapping[str, Any]) -> str:
 def stamped(intent: Mapping[str, Any], annotation: str) -> Manifest:
     """Return the intent with its own hash as an annotation; stamping twice changes nothing.
 
-    The intent itself stays as it is; all but its metadata is shared with what is returned.
+    The argument is not changed; all but its metadata is shared with the returned value.
     """
     metadata: Manifest = dict(intent.get("metadata") or {})
     given = metadata.pop("annotations", None) or {}
@@ -102,9 +102,9 @@ def apply_reason(
     """Return why a stamped intent has to be sent, or nothing when it need not be.
 
     `last` is what this process remembers of its own apply. An object that it has not applied yet
-    is applied even when its stamp fits: what was edited while no operator ran does not show in the
-    stamp. Later a change of its generation (of its version, for kinds without a generation), or
-    metadata of ours that is missing, means that somebody else wrote to it.
+    is applied even when its stamp matches: the stamp does not show edits that were made while no
+    operator ran. Later a change of its generation (of its version, for kinds without a generation),
+    or missing metadata of the intent, means that another client wrote to it.
     """
     wanted = intent["metadata"]["annotations"][annotation]
     if observed is None:
@@ -121,7 +121,7 @@ def apply_reason(
 
 
 def _metadata_reason(wanted: Mapping[str, Any], observed: ObjectMeta) -> str | None:
-    """Return which metadata of ours an object lacks: no generation tells of that."""
+    """Return which metadata of the intent an object lacks: the generation does not count it."""
     for name in ("labels", "annotations"):
         found = getattr(observed, name) or {}
         if any(found.get(key) != value for key, value in (wanted.get(name) or {}).items()):

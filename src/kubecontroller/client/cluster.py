@@ -47,7 +47,7 @@ __all__ = [
 
 
 class MetadataOnly(Projected, frozen=True, gc=False):
-    """An object of which only the metadata matters."""
+    """An object with only its metadata."""
 
 
 # Network
@@ -64,7 +64,7 @@ class ServicePort(Part, frozen=True, gc=False):
 
 
 class ServiceSpec(Part, frozen=True, gc=False):
-    """Which pods a Service leads to, and how."""
+    """Which pods a Service selects, and on which ports."""
 
     type: str = ""
     cluster_ip: str = field(name="clusterIP", default="")
@@ -74,20 +74,20 @@ class ServiceSpec(Part, frozen=True, gc=False):
 
 
 class LoadBalancerIngress(Part, frozen=True, gc=False):
-    """One outside address of a Service."""
+    """One external address of a Service."""
 
     ip: str = ""
     hostname: str = ""
 
 
 class LoadBalancer(Part, frozen=True, gc=False):
-    """The outside addresses of a Service."""
+    """The external addresses of a Service."""
 
     ingress: tuple[LoadBalancerIngress, ...] | None = None
 
 
 class ServiceStatus(Part, frozen=True, gc=False):
-    """What was given to a Service."""
+    """The external addresses that a Service was given."""
 
     load_balancer: LoadBalancer = LoadBalancer()
 
@@ -100,7 +100,7 @@ class Service(Projected, frozen=True, gc=False):
 
 
 class ObjectReference(Part, frozen=True, gc=False):
-    """A pointer to an object."""
+    """A reference to an object."""
 
     api_version: str = ""
     kind: str = ""
@@ -112,7 +112,7 @@ class ObjectReference(Part, frozen=True, gc=False):
 
 
 class EndpointConditions(Part, frozen=True, gc=False):
-    """Whether traffic may go there."""
+    """Whether an endpoint may receive traffic."""
 
     ready: bool | None = None
     serving: bool | None = None
@@ -145,7 +145,7 @@ class ConfigMap(Projected, frozen=True, gc=False):
 
 
 class Secret(Projected, frozen=True, gc=False):
-    """A Secret, its values decoded; they never show when it is printed."""
+    """A Secret, its values decoded; its representation hides them."""
 
     type: str = ""
     data: Mapping[str, bytes] | None = None
@@ -157,7 +157,7 @@ class Secret(Projected, frozen=True, gc=False):
 
 
 class ClaimSpec(Part, frozen=True, gc=False):
-    """What a claim asks for."""
+    """The storage that a claim requests."""
 
     storage_class_name: str | None = None
     volume_name: str = ""
@@ -165,7 +165,7 @@ class ClaimSpec(Part, frozen=True, gc=False):
 
 
 class ClaimStatus(Part, frozen=True, gc=False):
-    """What a claim was given."""
+    """The storage that a claim was given."""
 
     phase: str = ""
     capacity: Mapping[str, str | int] | None = None
@@ -191,7 +191,7 @@ class StorageClass(Projected, frozen=True, gc=False):
 
 
 class Taint(Part, frozen=True, gc=False):
-    """Why pods do not go to a node."""
+    """A property of a node that keeps pods away from it."""
 
     key: str = ""
     value: str = ""
@@ -199,14 +199,14 @@ class Taint(Part, frozen=True, gc=False):
 
 
 class NodeSpec(Part, frozen=True, gc=False):
-    """What is wanted of a node."""
+    """The desired state of a node."""
 
     unschedulable: bool = False
     taints: tuple[Taint, ...] | None = None
 
 
 class NodeStatus(Part, frozen=True, gc=False):
-    """How a node is doing."""
+    """The conditions of a node."""
 
     conditions: tuple[Condition, ...] | None = None
 
@@ -219,7 +219,7 @@ class Node(Projected, frozen=True, gc=False):
 
 
 class NamespaceStatus(Part, frozen=True, gc=False):
-    """Whether a namespace lives or is going."""
+    """Whether a namespace is active or terminating."""
 
     phase: str = ""
 
@@ -231,7 +231,7 @@ class Namespace(Projected, frozen=True, gc=False):
 
 
 class LeaseSpec(Part, frozen=True, gc=False):
-    """Who holds a lease, since when, and for how long without renewal."""
+    """The holder of a lease, since when, and for how long without renewal."""
 
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None
@@ -247,7 +247,7 @@ class Lease(Projected, frozen=True, gc=False):
 
 
 class EventSource(Part, frozen=True, gc=False):
-    """Who reported an event."""
+    """The component that reported an event."""
 
     component: str = ""
     host: str = ""
@@ -268,7 +268,7 @@ class Event(Projected, frozen=True, gc=False):
 
 
 class DefinitionNames(Part, frozen=True, gc=False):
-    """What a custom kind is called."""
+    """The names of a custom kind."""
 
     kind: str = ""
     plural: str = ""
@@ -284,7 +284,7 @@ class DefinitionVersion(Part, frozen=True, gc=False):
 
 
 class DefinitionSpec(Part, frozen=True, gc=False):
-    """What a custom kind is."""
+    """The group, scope, names and versions of a custom kind."""
 
     group: str = ""
     scope: str = ""

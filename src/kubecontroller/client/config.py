@@ -1,4 +1,4 @@
-"""Where the API server is and who we are to it: from a kubeconfig, or from inside a pod."""
+"""Where the API server is and which user to be: from a kubeconfig, or from inside a pod."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def load(
     environment: Mapping[str, str] = os.environ,
     service_account: Path = SERVICE_ACCOUNT,
 ) -> Access:
-    """Return how to reach the API server, as kubectl and controllers find it.
+    """Return how to reach the API server, found as kubectl and controllers find it.
 
-    In order: the file given, the files KUBECONFIG names, the pod we run in, `~/.kube/config`.
+    In order: the given file, the files of KUBECONFIG, the pod of this process, `~/.kube/config`.
 
     Errors: `ConfigError` naming the file, the field and what to do.
     """
@@ -67,7 +67,7 @@ def in_cluster(
 ) -> Access:
     """Return how a pod reaches the API server, as its service account.
 
-    The token and the CA are named, not read: both are rotated while the pod runs.
+    The token and the CA are given as paths, not content: both are rotated while the pod runs.
     """
     host = environment.get("KUBERNETES_SERVICE_HOST", "")
     port = environment.get("KUBERNETES_SERVICE_PORT", "")

@@ -1,6 +1,6 @@
-"""What shows an API server who we are, and where it comes from.
+"""Credentials for an API server, and where they come from.
 
-A `Login` hands out the credential in force and is told when the server refused one. It belongs to
+A `Login` returns the current credential and is notified when the server refused one. It belongs to
 one event loop: make one for each transport.
 """
 
@@ -42,7 +42,7 @@ class ClientCertificate(Struct, frozen=True):
 
 
 class Credential(Struct, frozen=True):
-    """Headers to send, a certificate to show, or both; until it expires."""
+    """Headers to send, a client certificate, or both, and when they expire."""
 
     headers: tuple[tuple[str, str], ...] = ()
     certificate: ClientCertificate | None = None
@@ -55,7 +55,7 @@ class Credential(Struct, frozen=True):
 def bearer(token: str) -> tuple[tuple[str, str], ...]:
     """Return the header that carries a token.
 
-    Errors: `CredentialError` for one that no header can carry; it is not quoted.
+    Errors: `CredentialError` for a token that no header can carry; the token is not quoted.
     """
     if not token.isascii() or not token.isprintable():
         raise CredentialError(
@@ -75,11 +75,11 @@ class Login(Protocol):
     """A source of credentials."""
 
     async def current(self) -> Credential:
-        """Return the credential in force; raises `CredentialError` when there is none."""
+        """Return the current credential; raises `CredentialError` when there is none."""
         ...
 
     def refuse(self, credential: Credential) -> bool:
-        """Take note that the server refused this one; return whether another may be had."""
+        """Record that the server refused this credential; return whether another may exist."""
         ...
 
 
@@ -90,18 +90,18 @@ class FixedLogin:
         self._credential = credential
 
     async def current(self) -> Credential:
-        """Return it."""
+        """Return the credential."""
         return self._credential
 
     def refuse(self, credential: Credential) -> bool:
-        """Return whether it is another than the one refused, which it never is."""
+        """Return whether the credential is another than the refused one: never."""
         return credential != self._credential
 
 
 class TokenFileLogin:
     """A token in a file that is replaced from time to time; read each minute and when refused.
 
-    A read that fails after one that worked is tolerated: rotation may be under way.
+    A read that fails after one that worked is tolerated: the file may be rotated at that moment.
     """
 
     def __init__(self, file: str) -> None:
@@ -118,7 +118,7 @@ class TokenFileLogin:
         return self._credential
 
     def refuse(self, credential: Credential) -> bool:
-        """Read the file again; another token is worth another try."""
+        """Read the file again; another token is worth a retry."""
         self._read_again = 0.0
         return self._read() != credential
 
@@ -145,8 +145,8 @@ class TokenFileLogin:
 class PluginLogin:
     """A credential printed by a program, kept until it expires or is refused.
 
-    Guarantees: the program runs once for all who wait at the same time, and goes on when one of
-    them gives up: a slow program must not be ended by the first caller's deadline.
+    Guarantees: the program runs once for all callers that wait at the same time, and continues when
+    one of them gives up: the deadline of the first caller must not end a slow program.
     """
 
     def __init__(
@@ -178,7 +178,7 @@ class PluginLogin:
         return self._credential
 
     def refuse(self, credential: Credential) -> bool:
-        """Drop the kept credential if it is the one refused; the program may print another."""
+        """Drop the kept credential if it is the refused one; the program may print another."""
         if self._credential == credential:
             self._credential = None
         return True

@@ -1,4 +1,4 @@
-"""Answers of the API server turned into values: objects and pages of lists."""
+"""Decoding of API server responses: objects and pages of lists."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from kubecontroller.client.errors import UndecodableObject
 from kubecontroller.client.meta import Key, ListMeta, meta_of
 from kubecontroller.client.scheme import Kind
 
-__all__ = ["Page", "Unreadable", "decode_object", "decode_page", "set_aside"]
+__all__ = ["Page", "Unreadable", "decode_object", "decode_page", "unreadable_item"]
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 
 class Unreadable(Struct, frozen=True):
-    """An object that is there and does not fit its type: which one it is, and what is wrong."""
+    """An object that exists and does not fit its type: which one it is, and what is wrong."""
 
     key: Key
     uid: str
@@ -28,10 +28,10 @@ class Unreadable(Struct, frozen=True):
 
 
 class Page(Struct, Generic[T_co], frozen=True):
-    """Some objects of a list, the version they are a picture of, and where the rest begins.
+    """Some objects of a list, the resourceVersion of the list, and the token of the next page.
 
-    `unreadable` are objects that are there too, and do not fit: to leave them out without a word
-    would read as their deletion to whoever compares lists.
+    `unreadable` are objects that exist too, and do not fit their type: if they were left out
+    silently, a caller that compares lists would consider them deleted.
     """
 
     items: tuple[T_co, ...]
@@ -59,7 +59,7 @@ def _list_decoder(model: object) -> msgspec.json.Decoder[Any]:
 
 
 def decode_object(kind: Kind[T], body: bytes, *, ref: str) -> T:
-    """Return one object; an answer that does not fit raises `UndecodableObject` naming it."""
+    """Return one object; a body that does not fit raises `UndecodableObject` naming the object."""
     try:
         return msgspec.json.decode(body, type=kind.model)
     except msgspec.MsgspecError as error:
@@ -71,9 +71,9 @@ def decode_page(kind: Kind[T], body: bytes, *, ref: str) -> Page[T]:
 
     Plain values get the `apiVersion` and `kind` that servers leave out of list items.
 
-    An object that does not fit is set aside in `unreadable`; the others are read all the same.
+    An object that does not fit is added to `unreadable`; the others are decoded.
 
-    Errors: `UndecodableObject` when the answer is no list, or an item does not even have a name.
+    Errors: `UndecodableObject` when the body is not a list, or an item does not even have a name.
     """
     try:
         decoded = cast("_List[T]", _list_decoder(kind.model).decode(body))
@@ -87,7 +87,7 @@ def decode_page(kind: Kind[T], body: bytes, *, ref: str) -> Page[T]:
 
 
 def _decode_apart(kind: Kind[T], body: bytes, *, ref: str) -> Page[T]:
-    """Decode each item by itself: slower, and only what does not fit is left aside."""
+    """Decode each item by itself: slower, and only items that do not fit are left out."""
     try:
         decoded = _RAW_LIST.decode(body)
     except msgspec.MsgspecError as error:
@@ -99,7 +99,7 @@ def _decode_apart(kind: Kind[T], body: bytes, *, ref: str) -> Page[T]:
             item = msgspec.json.decode(raw, type=kind.model)
             _complete(kind, item)
         except msgspec.MsgspecError as error:
-            aside.append(set_aside(kind, raw, error))
+            aside.append(unreadable_item(kind, raw, error))
         else:
             items.append(item)
     meta = decoded.metadata
@@ -113,15 +113,15 @@ def _decode_apart(kind: Kind[T], body: bytes, *, ref: str) -> Page[T]:
 
 
 def _complete(kind: Kind[Any], item: object) -> None:
-    """Give a plain item its type; raise when its metadata cannot be read."""
+    """Add the type to a plain item; raise when its metadata cannot be read."""
     if isinstance(item, dict):
         item.setdefault("apiVersion", kind.api_version)
         item.setdefault("kind", kind.kind)
         meta_of(item)
 
 
-def set_aside(kind: Kind[Any], raw: msgspec.Raw, error: Exception) -> Unreadable:
-    """Say which object does not fit and why. Raises `UndecodableObject` when it has no name."""
+def unreadable_item(kind: Kind[Any], raw: msgspec.Raw, error: Exception) -> Unreadable:
+    """Return which object does not fit and why; `UndecodableObject` when it has no name."""
     try:
         meta = msgspec.json.decode(raw, type=dict[str, Any]).get("metadata")
     except msgspec.MsgspecError:

@@ -12,7 +12,7 @@ from kubecontroller.client.scheme import Kind
 
 __all__ = ["DefinitionNotServed", "definition_limitation", "install_definitions"]
 
-_LOOK_SECONDS = 0.1
+_CHECK_SECONDS = 0.1
 
 
 class DefinitionNotServed(KubeError):  # noqa: N818 - the state of affairs
@@ -24,7 +24,7 @@ async def install_definitions(
 ) -> None:
     """Apply definitions and return when objects of their kinds can be used.
 
-    Every replica of an operator may do so at its start: an apply that changes nothing is no write.
+    Every replica of an operator may do so when it starts: without a change nothing is written.
 
     Errors: `DefinitionNotServed` after the timeout; those of the API, such as `Invalid`.
     """
@@ -36,7 +36,7 @@ async def install_definitions(
         while (reason := await _limitation(client, document)) is not None:
             if clock() >= end:
                 raise DefinitionNotServed(f"{reason}, after {timeout:g} s")
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(_CHECK_SECONDS)
 
 
 def definition_limitation(found: CustomResourceDefinition) -> str | None:
@@ -65,7 +65,7 @@ async def _limitation(client: Client, document: Manifest) -> str | None:
         spec["scope"] == "Namespaced",
         dict,
     )
-    try:  # established is told a moment before it is served
+    try:  # established is reported a moment before it is served
         await client.list_page(kind, limit=1)
     except NotFound:
         return f"definition {name} is established and not served yet"

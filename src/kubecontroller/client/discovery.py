@@ -1,7 +1,7 @@
 """What an API server serves: discovery documents, and the mapper from names to kinds.
 
-Pure parts parse the documents; `RestMapper` fetches them lazily, remembers them by group, and is
-told when custom kinds change.
+Pure parts parse the documents; `RestMapper` fetches them lazily, caches them by group, and is
+notified when custom kinds change.
 """
 
 from __future__ import annotations
@@ -180,10 +180,10 @@ def _is_called(resource: Resource, name: str) -> bool:
 
 
 class RestMapper:
-    """Finds kinds by name, asking the server only for what it does not know yet.
+    """Finds kinds by name; only unknown names cause requests.
 
-    Guarantees: a kind that was found is answered from memory; an unknown one costs at most one
-    discovery in `patience` seconds, however often it is asked for; concurrent questions share one
+    Guarantees: a kind that was found is returned from memory; an unknown one costs at most one
+    discovery in `patience` seconds, however often it is requested; concurrent callers share one
     discovery. `forget` drops a group when a custom kind in it changes. Registered kinds keep their
     types, others are plain values.
     """
@@ -195,7 +195,7 @@ class RestMapper:
         self._groups: dict[str, Group] = {}
         self._missed: dict[tuple[str, str, str], float] = {}
         self._aggregated = True
-        # Single flight: questions asked while a discovery runs wait for its answer.
+        # Single flight: callers during a discovery wait for its result.
         self._turn = asyncio.Lock()
 
     async def kind_for(self, group: str, kind: str, version: str = "") -> Kind[Any]:
@@ -215,18 +215,18 @@ class RestMapper:
         return await self._find(group, version, name, _is_called)
 
     async def groups(self) -> list[Group]:
-        """Return all that the server serves, read again."""
+        """Return everything that the server serves, read again."""
         async with self._turn:
             await self._load_all()
             return list(self._groups.values())
 
     def forget(self, group: str) -> None:
-        """Drop what is known of a group, and the misses in it: its kinds have changed."""
+        """Drop the cache of a group, and the misses in it: its kinds have changed."""
         self._groups.pop(group, None)
         self._missed = {key: when for key, when in self._missed.items() if key[0] != group}
 
     def note_definition(self, definition: CustomResourceDefinition) -> None:
-        """Take note that a custom kind was added, changed or removed."""
+        """Record that a custom kind was added, changed or removed."""
         self.forget(definition.spec.group)
 
     async def _find(self, group: str, version: str, name: str, fits: _Fits) -> Kind[Any]:
@@ -274,7 +274,7 @@ class RestMapper:
         )
 
     async def _load(self, group: str) -> None:
-        """Load one group; by one aggregated document of all of them where the server has it."""
+        """Load one group, or all of them where the server has one aggregated document."""
         if self._aggregated:
             await self._load_all()
             return
@@ -290,7 +290,7 @@ class RestMapper:
             self._replace(path, _parsed(path, response))
 
     def _replace(self, path: str, groups: list[Group]) -> None:
-        """Take what the server said of its named groups, or of the core group, for all there is."""
+        """Replace the cached named groups, or the core group, with those of the server."""
         core = path == "/api"
         kept = {name: group for name, group in self._groups.items() if (name == "") != core}
         self._groups = {**kept, **{group.name: group for group in groups}}
@@ -315,11 +315,11 @@ class RestMapper:
             try:
                 document = await self._client.read_document(root)
             except NotFound:
-                # The version went away between the two requests: what we know is out of date.
+                # The version was removed between the two requests: the cache is out of date.
                 self._groups.pop(group, None)
                 return
             except ApiError:
-                continue  # an aggregated server is down: the other versions still count
+                continue  # an aggregated server is down: keep the other versions
             versions[version] = parse_plain(group, version, document.body)
         self._groups[group] = Group(group, versions)
 
@@ -341,11 +341,11 @@ def _parsed(path: str, response: Response) -> list[Group]:
     try:
         return parse_aggregated(response.body)
     except msgspec.MsgspecError as error:
-        raise UndecodableObject(f"no discovery document ({error})", ref=path) from error
+        raise UndecodableObject(f"not a discovery document ({error})", ref=path) from error
 
 
 def _decoded(response: Response, model: type[Document], path: str) -> Document:
     try:
         return msgspec.json.decode(response.body, type=model)
     except msgspec.MsgspecError as error:
-        raise UndecodableObject(f"no discovery document ({error})", ref=path) from error
+        raise UndecodableObject(f"not a discovery document ({error})", ref=path) from error

@@ -1,26 +1,26 @@
 # ruff: noqa: N818 - errors are named after what the server says: NotFound, Conflict, Expired
-"""What can go wrong between us and an API server.
+"""Errors between this client and an API server.
 
     KubeError
     ├── ConfigError                  a kubeconfig or in-cluster file is wrong (file, field)
     │   └── CredentialError          no usable credential came from a file or exec plugin
-    ├── ConnectionFailed             no HTTP answer (host)
+    ├── ConnectionFailed             no HTTP response (host)
     │   ├── CertificateRejected      TLS: wrong CA, wrong name, expired
-    │   ├── ConnectionBroken         lost after it was made: sent, perhaps carried out
-    │   └── NoAnswer                 our own deadline passed
+    │   ├── ConnectionBroken         lost later: the request may have been executed
+    │   └── NoAnswer                 the deadline of the caller passed
     ├── StreamError                  a watch stream went wrong
-    │   ├── GarbledLine              a line that is no watch event
+    │   ├── GarbledLine              a line that is not a watch event
     │   └── StreamStalled            open, but silent for longer than allowed
-    ├── UndecodableObject            an answer that does not fit the expected type
+    ├── UndecodableObject            a response that does not fit the expected type
     ├── NoSuchKind                   discovery knows no such kind or resource
-    └── ApiError                     the server answered with a Status (status, reason, causes)
+    └── ApiError                     the server responded with a Status (status, reason, causes)
         ├── BadRequest 400           ├── Unauthorized 401        ├── Forbidden 403
         ├── NotFound 404             ├── MethodNotAllowed 405    ├── Conflict 409
         ├── AlreadyExists 409        ├── Gone 410 ── Expired     ├── RequestTooLarge 413
         ├── UnsupportedMediaType 415 ├── Invalid 422             ├── TooManyRequests 429
         └── ServerError 5xx ── Timeout 504, ServiceUnavailable 503
 
-Each carries its facts as fields; the message is for people and says what to do.
+Each error carries its facts as fields; the message is for people and says what to do.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ __all__ = [
 
 
 class Cause(Struct, frozen=True):
-    """One reason of several for a refusal, with the field it is about."""
+    """One of several reasons for a refusal, with the field that it concerns."""
 
     reason: str = ""
     message: str = ""
@@ -80,7 +80,7 @@ class Cause(Struct, frozen=True):
 
 
 class StatusDetails(Struct, frozen=True, rename="camel"):
-    """The part of a Status that names the object, the causes and when to come back."""
+    """The part of a Status that names the object, the causes and when to retry."""
 
     name: str = ""
     group: str = ""
@@ -91,7 +91,7 @@ class StatusDetails(Struct, frozen=True, rename="camel"):
 
 
 class Status(Struct, frozen=True):
-    """The `Status` object an API server answers with when it does not return the object."""
+    """The `Status` object that an API server sends when it does not return the object."""
 
     status: str = ""
     message: str = ""
@@ -101,7 +101,7 @@ class Status(Struct, frozen=True):
 
 
 class KubeError(Exception):
-    """Anything this package raises on purpose."""
+    """Base of all errors that this package raises on purpose."""
 
 
 class ConfigError(KubeError):
@@ -121,7 +121,7 @@ class CredentialError(ConfigError):
 
 
 class ConnectionFailed(KubeError):
-    """The server gave no HTTP answer; `host` is the address that was tried."""
+    """The server sent no HTTP response; `host` is its address."""
 
     def __init__(self, problem: str, *, host: str = "", advice: str = "") -> None:
         self.host = host
@@ -131,15 +131,15 @@ class ConnectionFailed(KubeError):
 
 
 class CertificateRejected(ConnectionFailed):
-    """TLS failed: the server's certificate is not one we trust, or ours was refused."""
+    """TLS failed: one side does not trust the certificate of the other."""
 
 
 class ConnectionBroken(ConnectionFailed):
-    """The connection was lost after it was made: what was sent may have been carried out."""
+    """The connection was lost after it was made: the request may have been executed."""
 
 
 class NoAnswer(ConnectionFailed):
-    """The deadline chosen by the caller passed. The request may have been carried out."""
+    """The deadline of the caller passed. The request may have been executed."""
 
 
 class StreamError(KubeError):
@@ -151,7 +151,7 @@ class StreamError(KubeError):
 
 
 class GarbledLine(StreamError):
-    """A line of a watch stream is no watch event; `excerpt` is its beginning."""
+    """A line of a watch stream is not a watch event; `excerpt` is its beginning."""
 
     def __init__(self, problem: str, *, path: str = "", excerpt: bytes = b"") -> None:
         self.excerpt = excerpt
@@ -159,13 +159,13 @@ class GarbledLine(StreamError):
 
 
 class StreamStalled(StreamError):
-    """The stream is open but nothing came for longer than the caller allows."""
+    """The stream is open, but silent for longer than the caller allows."""
 
 
 class UndecodableObject(KubeError):
-    """An answer does not fit the type its kind is registered with.
+    """A response does not fit the type that its kind is registered with.
 
-    `carried_out` is true when it is the answer to a write: that has happened all the same.
+    `carried_out` is true when it is the response to a write: the write happened nevertheless.
     """
 
     def __init__(self, problem: str, *, ref: str = "", carried_out: bool = False) -> None:
@@ -179,7 +179,7 @@ class UndecodableObject(KubeError):
 
 
 class NoSuchKind(KubeError):
-    """The server serves no such kind or resource; `wanted` is what was asked for."""
+    """The server serves no such kind or resource; `wanted` is its name."""
 
     def __init__(self, wanted: str, *, advice: str = "") -> None:
         self.wanted = wanted
@@ -188,10 +188,10 @@ class NoSuchKind(KubeError):
 
 
 class ApiError(KubeError):
-    """The server answered, and the answer is no.
+    """The server responded with an error.
 
-    `ref` names what was asked for, `causes` are the server's reasons field by field and
-    `retry_after` is the number of seconds it asks us to wait, where it said so.
+    `ref` names the object or resource, `causes` are the server's reasons field by field and
+    `retry_after` is the number of seconds that it asks to wait, if it says so.
     """
 
     advice: ClassVar[str] = ""
@@ -229,13 +229,13 @@ class BadRequest(ApiError):
 
 
 class Unauthorized(ApiError):
-    """The server does not know who we are."""
+    """The server does not accept the credential."""
 
     advice = "Check the token, client certificate or exec plugin of this context"
 
 
 class Forbidden(ApiError):
-    """The server knows who we are and does not allow it."""
+    """The user is known and lacks the permission."""
 
     advice = "Grant it with a Role and RoleBinding, or look for the admission rule named here"
 
@@ -249,17 +249,17 @@ class MethodNotAllowed(ApiError):
 
 
 class Conflict(ApiError):
-    """The object changed under us, a precondition failed, or another manager owns a field."""
+    """Another client changed the object, a precondition failed, or a field has another manager."""
 
     advice = "Read the object again and decide again"
 
 
 class AlreadyExists(ApiError):
-    """An object of that name is there already."""
+    """An object of that name exists already."""
 
 
 class Gone(ApiError):
-    """What was asked for is no longer to be had."""
+    """The requested version is no longer available."""
 
 
 class Expired(Gone):
@@ -269,19 +269,19 @@ class Expired(Gone):
 
 
 class RequestTooLarge(ApiError):
-    """The body is larger than the server takes."""
+    """The body is larger than the server accepts."""
 
 
 class UnsupportedMediaType(ApiError):
-    """The server does not take this kind of body, such as a strategic patch of a custom kind."""
+    """The server does not accept this media type, such as a strategic patch of a custom kind."""
 
 
 class Invalid(ApiError):
-    """The object breaks the kind's rules; `causes` has one entry for each broken field."""
+    """The object violates rules of its kind; `causes` has one entry for each wrong field."""
 
 
 class TooManyRequests(ApiError):
-    """The server asks us to slow down, or a disruption budget forbids an eviction for now."""
+    """The server asks to slow down, or a disruption budget forbids an eviction for now."""
 
 
 class ServerError(ApiError):
@@ -289,7 +289,7 @@ class ServerError(ApiError):
 
 
 class Timeout(ServerError):
-    """The server gave up on the request in time; it may have been carried out."""
+    """The server did not finish the request in time; it may have been executed."""
 
 
 class ServiceUnavailable(ServerError):
@@ -336,7 +336,7 @@ _STATUS_DECODER: Final = msgspec.json.Decoder(Status)
 
 
 def error_from_response(response: Response, *, ref: str = "") -> ApiError:
-    """Return the typed error for an answer that is not a success; the body may be anything."""
+    """Return the typed error for a response that is not a success; the body may be anything."""
     try:
         status = _STATUS_DECODER.decode(response.body)
     except msgspec.MsgspecError:
@@ -349,7 +349,7 @@ def error_from_response(response: Response, *, ref: str = "") -> ApiError:
 
 
 def error_from_status(status: Status, *, code: int = 0, ref: str = "") -> ApiError:
-    """Return the typed error for a Status; `code` is the HTTP status, where there was one.
+    """Return the typed error for a Status; `code` is the HTTP status, if there was one.
 
     The reason decides, since several reasons share a status; the status decides where the server
     gave no reason, as proxies in front of it do.
@@ -371,6 +371,6 @@ def error_from_status(status: Status, *, code: int = 0, ref: str = "") -> ApiErr
 
 
 def retry_after(response: Response) -> float | None:
-    """Return the seconds a response asks us to wait; dates, which no API server sends, are none."""
+    """Return the seconds to wait according to a response; dates are ignored."""
     text = response.headers.get("retry-after", "").strip()
     return float(text) if text.isascii() and text.isdigit() else None

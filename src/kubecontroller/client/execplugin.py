@@ -88,7 +88,7 @@ async def run_plugin(
 
 
 def parse_credential(auth: ExecAuth, output: bytes, *, now: datetime) -> Credential:
-    """Return the credential a plugin printed; what is wrong with it is said without quoting it."""
+    """Return the credential that a plugin printed; error messages do not quote the output."""
     try:
         printed = msgspec.json.decode(output, type=_ExecCredential)
     except msgspec.MsgspecError as error:

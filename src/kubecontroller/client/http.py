@@ -1,7 +1,7 @@
 """Requests over HTTP/1.1: the only module here that knows aiohttp.
 
-Requests share a bounded pool of connections; each stream has a connection of its own. Gzip is not
-asked for: near the server it costs more time than it saves.
+Requests share a bounded pool of connections; each stream has its own connection. Gzip is not
+requested: near the server it costs more time than it saves.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _Address: TypeAlias = tuple[int, int, int, str, tuple[str, int] | tuple[str, int
 
 
 def login_for(access: Access) -> Login:
-    """Return where an access' credentials come from."""
+    """Return the source of the credentials of an access."""
     match access.auth:
         case Anonymous():
             return FixedLogin(Credential())
@@ -107,7 +107,7 @@ class HttpTransport:
         self._host = f"{parts.scheme}://{self.host}"
 
     async def request(self, request: Request, *, timeout: float) -> Response:
-        """Send a request and return the whole answer, whatever its status."""
+        """Send a request and return the whole response, whatever its status."""
         deadline = asyncio.get_running_loop().time() + timeout
         await self._log_in(deadline, timeout)
         try:
@@ -115,7 +115,7 @@ class HttpTransport:
                 return await self._with_retries(request, deadline)
         except TimeoutError as error:
             raise NoAnswer(
-                f"no answer to {request.method} {request.path} within {timeout:g} s",
+                f"no response to {request.method} {request.path} within {timeout:g} s",
                 host=self._host,
                 advice="Check that the server is up and reachable; it may have done it anyway",
             ) from error
@@ -124,14 +124,14 @@ class HttpTransport:
     async def stream(self, request: Request, *, idle: float) -> AsyncIterator[AsyncIterator[bytes]]:
         """Open a stream of raw pieces; leaving the context closes its connection.
 
-        `idle` limits the silence of an open stream; the headers have to come within a minute.
+        `idle` limits the silence of an open stream; the headers must arrive within a minute.
         """
         limits = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_WITHIN, sock_read=idle)
         try:
             async with asyncio.timeout(min(idle, SILENT_SECONDS)):
                 response = await self._authorised(request, self._stream_session(), limits)
         except TimeoutError as error:
-            raise NoAnswer(f"no answer to the watch of {request.path}", host=self._host) from error
+            raise NoAnswer(f"no response to watch of {request.path}", host=self._host) from error
         try:
             if response.status != 200:
                 raise error_from_response(
@@ -150,7 +150,7 @@ class HttpTransport:
                 await session.close()
 
     async def _log_in(self, deadline: float, timeout: float) -> None:
-        """Have a credential ready, so that a slow plugin is not taken for a slow server."""
+        """Get the credential first, so that a slow plugin is not mistaken for a slow server."""
         try:
             async with asyncio.timeout_at(deadline):
                 await self._login.current()
@@ -163,7 +163,7 @@ class HttpTransport:
 
     async def _with_retries(self, request: Request, deadline: float) -> Response:
         loop = asyncio.get_running_loop()
-        # Silence is limited by itself: a list of many megabytes may take long, and keeps coming.
+        # Silence has its own limit: a list of many megabytes may take long while data arrives.
         limits = aiohttp.ClientTimeout(
             total=None, sock_connect=_CONNECT_WITHIN, sock_read=SILENT_SECONDS
         )
@@ -181,7 +181,7 @@ class HttpTransport:
                 asked = retry_after(response)
                 busy = response.status == 429 or response.status >= 500
                 if response.status == 504 and _TOO_NEW in response.body:
-                    return response  # whoever asked has a better answer than to wait: a quorum read
+                    return response  # the caller has a better reaction than to wait: a quorum read
                 if last or asked is None or not busy or loop.time() + asked >= deadline:
                     return response
                 wait = max(asked, 0.05)
@@ -191,20 +191,20 @@ class HttpTransport:
     async def _authorised(
         self, request: Request, session: aiohttp.ClientSession, limits: aiohttp.ClientTimeout
     ) -> aiohttp.ClientResponse:
-        """Send as the current user; when refused, once more with a fresh credential if any."""
+        """Send as the current user; after a 401 once more with a fresh credential, if any."""
         credential = await self._login.current()
         used = self._context(credential)
         try:
             response = await self._send(request, session, limits, credential)
         except CertificateRejected:
-            # The CA may have been rotated under us. Nothing was sent, so anything may be repeated.
-            self._trust.look_again()
+            # The CA may have been rotated. Nothing was sent, so any request may be repeated.
+            self._trust.recheck()
             if self._context(credential) is used:
                 raise
             return await self._send(request, session, limits, credential)
         if response.status != 401:
             return response
-        self._trust.look_again()
+        self._trust.recheck()
         try:
             if not self._login.refuse(credential):
                 return response
@@ -278,7 +278,7 @@ class HttpTransport:
         return (error.host, error.port) == (proxy.host, proxy.port)
 
     def _translate(self, error: Exception) -> KubeError:
-        """Return the error of ours for one of aiohttp's, with the host and what to do."""
+        """Return the error of this package for one of aiohttp's, with the host and what to do."""
         host = self._host
         match error:
             case aiohttp.ClientConnectorCertificateError():
@@ -340,7 +340,7 @@ class HttpTransport:
                 return ConnectionFailed(f"the request failed ({error})", host=host)
 
     def _note_warnings(self, response: aiohttp.ClientResponse) -> None:
-        """Log what the server warns of (deprecated versions, unknown fields), each text once."""
+        """Log the server's warnings (deprecated versions, unknown fields), each text once."""
         for text in response.headers.getall("Warning", ()):
             if text not in self._warned and len(self._warned) < 1000:
                 self._warned.add(text)
@@ -360,11 +360,11 @@ class HttpTransport:
 
 
 class _Connector(aiohttp.TCPConnector):
-    """Checks a proxy by what the machine trusts, and shows it no certificate of ours.
+    """Checks a proxy against the CAs of the machine, and sends it no client certificate.
 
-    By itself aiohttp meets the proxy with the settings that are meant for the server behind it.
-    It also forgets a connection that it does not use again while TLS says goodbye, for up to half a
-    minute if the server does not answer; here it ends at once, and closing waits for that.
+    By default aiohttp uses the TLS settings of the server for its proxy too. It also leaves a
+    connection that it does not reuse open until TLS is shut down, for up to 30 s if the server does
+    not respond; here the connection ends at once, and closing waits for that.
     """
 
     def __init__(self, proxy: str, *, limit: int) -> None:
@@ -397,7 +397,7 @@ class _Connector(aiohttp.TCPConnector):
     def _forget(self, ended: asyncio.Future[None]) -> None:
         self._ending.discard(ended)
         if not ended.cancelled():
-            ended.exception()  # how it ended is of no interest
+            ended.exception()  # how it ended does not matter
 
     async def close(self, *, abort_ssl: bool = False) -> None:
         await super().close(abort_ssl=abort_ssl)
@@ -415,14 +415,14 @@ def _session(connections: int, proxy: str, user_agent: str) -> aiohttp.ClientSes
         read_bufsize=_READ_BUFFER,
         trust_env=False,
     )
-    # By itself aiohttp sends PUT and DELETE once more when a connection breaks after the request:
-    # the first copy may have been carried out, and the second hit what was created since.
-    session._retry_connection = False  # noqa: SLF001 - there is no other way to say so
+    # By default aiohttp sends PUT and DELETE once more when a connection breaks after the request:
+    # the first copy may have been executed, and the second could hit an object created since.
+    session._retry_connection = False  # noqa: SLF001 - aiohttp has no option for it
     return session
 
 
 def _socket(address: _Address) -> socket.socket:
-    """Make a socket that notices within about a minute that the other side is gone."""
+    """Create a socket that detects within about a minute that its peer is gone."""
     family, kind, protocol, _, _ = address
     made = socket.socket(family, kind, protocol)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -448,7 +448,7 @@ def _url(server: str, request: Request) -> URL:
 
 
 def _payload(body: bytes) -> bytes | BytesIO | None:
-    """Return a body as it is sent: a large one in pieces, so that the loop is not held up."""
+    """Return a body as it is sent: a large one in pieces, so that the loop is not blocked."""
     return BytesIO(body) if len(body) > _READ_BUFFER else body or None
 
 

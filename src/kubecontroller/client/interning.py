@@ -1,6 +1,6 @@
-"""One copy of what many cached objects repeat: namespaces, label sets, owners, containers.
+"""One copy of the parts that many cached objects repeat: namespaces, labels, owners, containers.
 
-Worth its time where objects are kept (an informer's transform), not where they are read once.
+Useful where objects are kept (an informer's transform), not where they are read once.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _SHARED_WHOLE: Final = (tuple, dict)
 class Interner:
     """Replaces equal parts inside objects by one of them.
 
-    An object, its metadata, spec and status are its own; what hangs below them (a set of labels,
-    a list of owners, of containers, of conditions) is looked up whole, and taken apart only when
-    it is met for the first time.
+    An object, its metadata, spec and status stay its own; the parts below them (labels, owners,
+    containers, conditions) are looked up whole, and looked into only when they are seen for the
+    first time.
 
-    Guarantees: the object stays equal to itself; at most `largest` strings and `largest` parts
-    are held, so that those of objects long gone do not pile up. Give each cache its own.
+    Guarantees: the returned object equals the original; at most `largest` strings and `largest`
+    parts are held, so that those of deleted objects do not accumulate. Give each cache its own.
     """
 
     def __init__(self, *, largest: int = 50_000) -> None:
@@ -74,11 +74,11 @@ class Interner:
                     force_setattr(part, name, self._shared(value))
 
     def _shared(self, value: Any) -> Any:
-        """Return the part that is equal to this one and was here first."""
+        """Return the equal part that was stored first."""
         key: Hashable = value
         try:
             found = self._parts.get(value)
-        except TypeError:  # it holds a mapping: what it looks like stands for it
+        except TypeError:  # it holds a mapping: its representation is the key
             key = (type(value), msgspec.json.encode(value))
             found = self._parts.get(key)
         if found is None:

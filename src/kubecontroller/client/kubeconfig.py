@@ -1,7 +1,7 @@
 """Kubeconfig files: read, merged as kubectl merges them, and one context chosen.
 
-Rules: of several files the first to name a cluster, user or context wins, whole; paths in a file
-are relative to that file; a file named in a list may be missing, a single one may not.
+Rules: the first file that names a cluster, user or context wins, with the whole entry; paths in a
+file are relative to that file; a file of a list may be missing, a single one may not.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _PATH = re.compile(r" - at `\$\.?(.*)`$")
 
 
 class _Part(Struct, frozen=True, rename="kebab"):
-    """A part of a kubeconfig, whose words are joined by dashes."""
+    """A part of a kubeconfig whose field names are joined by dashes."""
 
 
 class _Cluster(_Part, frozen=True):
@@ -122,7 +122,7 @@ class _File(_Part, frozen=True):
 
 
 class Kubeconfig(Struct, frozen=True):
-    """Several files as one; each entry remembers the file it came from."""
+    """Several files merged; each entry remembers its file."""
 
     files: tuple[str, ...]
     current_context: str
@@ -162,7 +162,7 @@ def read_kubeconfig(paths: Sequence[Path]) -> Kubeconfig:
 
 
 def choose(config: Kubeconfig, context: str = "") -> Access:
-    """Return how to reach the server of one context, the current one unless named.
+    """Return how to reach the server of a context, the current one unless named.
 
     Errors: `ConfigError` naming the file, the field and what to do.
     """
@@ -270,7 +270,7 @@ def _loader() -> type[yaml.SafeLoader]:
 
 
 def _yaml_problem(error: yaml.YAMLError) -> str:
-    """Say what is wrong and where, without quoting the file: it may hold secrets."""
+    """Return what is wrong and where, without quoting the file: it may contain secrets."""
     mark = getattr(error, "problem_mark", None)
     problem = getattr(error, "problem", None) or "it cannot be parsed"
     return f"line {mark.line + 1}, column {mark.column + 1}: {problem}" if mark else str(problem)
@@ -382,7 +382,7 @@ def _exec(plugin: _Exec, own: _In, *, cluster: _Cluster, ca: FileOrBytes) -> Exe
 
 
 def _kept_for_plugins(cluster: _Cluster) -> Any:
-    """Return what the cluster's entry keeps for plugins, if anything."""
+    """Return the extension of the cluster's entry that is meant for plugins, if any."""
     for extension in cluster.extensions or ():
         if extension.get("name") == _PLUGIN_EXTENSION:
             return extension.get("extension")

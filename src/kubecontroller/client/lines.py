@@ -1,7 +1,7 @@
-"""Lines out of pieces: what a watch stream is cut into, put together again without copying twice.
+"""Lines from the pieces of a watch stream, joined without copying twice.
 
 Sans-I/O. Pieces of one line are kept apart until its newline arrives and are joined once, so that
-a line of many megabytes costs its length and not its square.
+the cost of a long line grows with its length, not with its square.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _LARGEST_LINE = 256 * 1024 * 1024
 
 
 class LineJoiner:
-    """Collects the pieces of a stream and hands out its whole lines, without their newlines."""
+    """Collects the pieces of a stream and returns its whole lines, without their newlines."""
 
     def __init__(self, *, largest: int = _LARGEST_LINE) -> None:
         self._pieces: list[bytes] = []

@@ -1,6 +1,6 @@
 """What every Kubernetes object has: metadata, owners, conditions, and how objects are named.
 
-Values only. Structs here are projections: they hold the fields an operator uses and forget the
+Values only. Structs here are projections: they hold the fields that an operator uses and drop the
 rest, which is why they are read from the API and never written back to it.
 """
 
@@ -40,7 +40,7 @@ Manifest: TypeAlias = dict[str, Any]
 
 
 class OwnerReference(Struct, frozen=True, gc=False, rename="camel"):
-    """The object that this one belongs to, and with which it is collected."""
+    """The owner of an object; garbage collection deletes the object after its owner."""
 
     api_version: str = ""
     kind: str = ""
@@ -80,7 +80,7 @@ class ObjectMeta(Struct, frozen=True, gc=False, rename="camel"):
 
     @property
     def is_deleting(self) -> bool:
-        """Whether deletion has begun; finalizers or a grace period may still hold the object."""
+        """Whether deletion has begun; finalizers or a grace period may still keep the object."""
         return self.deletion_timestamp is not None
 
     def label(self, name: str, default: str = "") -> str:
@@ -93,7 +93,7 @@ class ObjectMeta(Struct, frozen=True, gc=False, rename="camel"):
 
 
 class ListMeta(Struct, frozen=True, gc=False, rename="camel"):
-    """The metadata of a list: the version it is a picture of, and where its next page begins."""
+    """The metadata of a list: its resourceVersion, and the token of its next page."""
 
     resource_version: str = ""
     continue_: str = msgspec.field(name="continue", default="")
@@ -123,7 +123,7 @@ class Projected(Struct, frozen=True, gc=False, rename="camel", kw_only=True):
 
 
 class Part(Struct, frozen=True, gc=False, rename="camel"):
-    """The base of the parts objects are made of."""
+    """The base of the types of object fields."""
 
 
 class HasMetadata(Protocol):
@@ -136,7 +136,7 @@ class HasMetadata(Protocol):
 
 
 class Ref(Struct, frozen=True):
-    """An object's full name for people and for log lines."""
+    """An object's full name for messages and log lines."""
 
     kind: str
     namespace: str = ""
@@ -160,7 +160,7 @@ _EMPTY: Final = ObjectMeta()
 
 
 def meta_of(obj: HasMetadata | Mapping[str, Any]) -> ObjectMeta:
-    """Return an object's metadata, be it a Struct or a plain value."""
+    """Return an object's metadata, from a Struct or a plain value."""
     if isinstance(obj, Projected):  # first, because it is the quickest test and the usual case
         return obj.metadata
     if type(obj) is dict or isinstance(obj, Mapping):  # a test of an abstract class is slow
@@ -206,7 +206,7 @@ def parse_version(text: str) -> int | None:
 def is_at_least(version: str, wanted: str) -> bool | None:
     """Return whether one resourceVersion is as new as another of the same resource.
 
-    Nothing when either cannot be compared: the caller decides what not knowing means.
+    Nothing when either cannot be compared: the caller decides what that means.
     """
     left, right = parse_version(version), parse_version(wanted)
     if left is None or right is None:

@@ -1,7 +1,7 @@
 """Requests and responses of the Kubernetes API as plain values, and how their paths are built.
 
 Pure: nothing here opens a socket. A transport carries a `Request` and brings back a `Response`;
-the client, the embedded API server and the fault layer all speak in these two values.
+the client, the embedded API server and the fault layer all use these two values.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Request(Struct, frozen=True):
 
 
 class Response(Struct, frozen=True):
-    """One whole answer; header names are in lower case."""
+    """One whole response; header names are in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -93,7 +93,7 @@ def query(**parameters: str | int | bool | None) -> tuple[tuple[str, str], ...]:
 
 
 def _segment(text: str) -> str:
-    """Quote one path segment, so that no name can step out of its place in the path."""
+    """Quote one path segment, so that no name can change the rest of the path."""
     if text in {"", ".", ".."}:
         raise ValueError(f"{text!r} cannot be part of an API path: give the object's name")
     return quote(text, safe=":")

@@ -1,7 +1,7 @@
 """Kinds and the types they are read as.
 
-A `Kind[T]` says how a kind is addressed and what its objects become. A `Scheme` is the registry
-that knows them by group, version and kind; a kind it does not know is read as a plain value.
+A `Kind[T]` says how a kind is addressed and which type its objects have. A `Scheme` is the registry
+of kinds by group, version and kind; a kind that it does not know is read as a plain value.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Kind(Struct, Generic[T_co], frozen=True):
     """How a kind is addressed, and the type its objects are decoded into.
 
     `model` is a projected Struct, or `dict` for plain values. The type parameter follows it, so
-    that what may only be done with whole objects asks for a `Kind[Manifest]`.
+    that functions that need whole objects can require a `Kind[Manifest]`.
     """
 
     group: str
@@ -108,8 +108,8 @@ Default: TypeAlias = Callable[[Manifest], None]
 class Scheme:
     """A registry of kinds, with their defaults and the conversions between their versions.
 
-    Versions of one kind are converted through a hub: each other version (a spoke) knows only how
-    to become the hub and to come from it, so that n versions need 2n functions and not n².
+    Versions of one kind are converted through a hub: each other version (a spoke) has only the
+    conversions to the hub and from it, so that n versions need 2n functions and not n².
     """
 
     def __init__(self, *kinds: Kind[Any]) -> None:
@@ -127,7 +127,7 @@ class Scheme:
         return gvk in self._kinds
 
     def add(self, kind: Kind[Any], *, default: Default | None = None) -> None:
-        """Register a kind, and what fills in its absent fields; the same twice is fine."""
+        """Register a kind, and the function that sets its defaults; the same twice is fine."""
         known = self._kinds.get(kind.gvk)
         if known is not None and known != kind:
             raise ValueError(
@@ -141,13 +141,6 @@ class Scheme:
         """Return the registered kind, if there is one."""
         return self._kinds.get((group, version, kind))
 
-    def find_by_plural(self, group: str, version: str, plural: str) -> Kind[Any] | None:
-        """Return the registered kind served under that plural, if there is one."""
-        for kind in self._kinds.values():
-            if (kind.group, kind.version, kind.plural) == (group, version, plural):
-                return kind
-        return None
-
     def decode(self, body: bytes) -> object:
         """Decode one object by the kind written in it; unknown kinds become plain values."""
         head = msgspec.json.decode(body, type=_Head)
@@ -157,24 +150,24 @@ class Scheme:
         return msgspec.json.decode(body, type=model)
 
     def fill_defaults(self, manifest: Manifest) -> None:
-        """Fill in absent fields of an object in place, by its kind's registered function."""
+        """Set defaults of absent fields in place, by the kind's registered function."""
         default = self._defaults.get(_gvk_of(manifest))
         if default is not None:
             default(manifest)
 
     def add_hub(self, group: str, kind: str, version: str) -> None:
-        """Name the version of a kind that all the others are converted through."""
+        """Set the version of a kind that all other versions are converted through."""
         self._hubs[(group, kind)] = version
 
     def add_spoke(self, gvk: GroupVersionKind, *, to_hub: Convert, from_hub: Convert) -> None:
-        """Register how another version becomes the hub and comes from it."""
+        """Register the conversions of another version to the hub and from it."""
         group, version, kind = gvk
         if self._hubs.get((group, kind)) in {None, version}:
             raise ValueError(f"name a hub version for {kind}, other than {version}, first")
         self._spokes[gvk] = (to_hub, from_hub)
 
     def convert(self, manifest: Manifest, version: str) -> Manifest:
-        """Return the object in another version of its kind; the one given is left as it is."""
+        """Return the object in another version of its kind; the argument is not changed."""
         group, current, kind = _gvk_of(manifest)
         if current == version:
             return manifest

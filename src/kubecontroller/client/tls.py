@@ -28,9 +28,9 @@ class _Material(Struct, frozen=True):
 
 
 class Trust:
-    """Whom we trust and how we show ourselves in TLS.
+    """The trusted CAs and the client certificate of TLS connections.
 
-    Files are looked at again each minute, and when `look_again` is called after a failure; a new
+    Files are checked each minute, and after `recheck` is called because of a failure; a new
     context is made only when their content changed, so that connections stay pooled.
     """
 
@@ -41,14 +41,14 @@ class Trust:
         self._given: ClientCertificate | None = None
         self._look = 0.0
 
-    def look_again(self) -> None:
+    def recheck(self) -> None:
         """Read the files again at the next request."""
         self._look = 0.0
 
     def context(self, certificate: ClientCertificate | None, now: float) -> ssl.SSLContext:
-        """Return the context in force; `certificate` takes the place of the configured one.
+        """Return the current context; `certificate` replaces the configured one.
 
-        Errors: `ConfigError` naming the file, when it cannot be read or is no PEM.
+        Errors: `ConfigError` naming the file, when it cannot be read or is not PEM.
         """
         if self._context is not None and now < self._look and certificate == self._given:
             return self._context
@@ -59,7 +59,7 @@ class Trust:
                 self._context = self._build(material)
                 self._material = material
         except ConfigError:
-            # Files that were good are being rotated: what they held will do until the next look.
+            # Valid files are being rotated: use their previous content until the next check.
             if self._context is None or certificate != self._given:
                 raise
         self._given = certificate
@@ -100,7 +100,7 @@ class Trust:
             ) from error
 
     def _show(self, context: ssl.SSLContext, certificate: ClientCertificate) -> None:
-        # Python loads certificates from files only: a private one, gone before we return.
+        # Python loads certificates from files only: use a private one, deleted before returning.
         with NamedTemporaryFile(suffix=".pem") as file:
             file.write(certificate.certificate.strip() + b"\n" + certificate.key.strip() + b"\n")
             file.flush()

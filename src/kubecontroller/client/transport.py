@@ -1,7 +1,7 @@
-"""The port through which requests reach an API server.
+"""The protocol through which requests reach an API server.
 
-Three verbs are all that the client needs, so that HTTP, an API server in the same process, and a
-fault layer in front of either can stand in for each other.
+Three methods are all that the client needs, so that HTTP, an API server in the same process, and a
+fault layer in front of either are interchangeable.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from kubecontroller.client.request import Request, Response
 __all__ = ["SILENT_SECONDS", "Transport"]
 
 SILENT_SECONDS: Final = 60.0
-"""How long a network connection may be silent while an answer is due, whatever the timeout of the
-whole request: a large list may take long, and keeps coming."""
+"""How long a connection may be silent while a response is due, whatever the timeout of the
+whole request: a large list may take long while data still arrives."""
 
 
 class Transport(Protocol):
-    """Something that carries requests to an API server."""
+    """Carries requests to an API server."""
 
     async def request(self, request: Request, *, timeout: float) -> Response:
-        """Send one request and return the whole answer, whatever its status.
+        """Send one request and return the whole response, whatever its status.
 
-        Errors: trouble below HTTP raises `ConnectionFailed` (or a subclass), after `timeout`
-        seconds too.
+        Errors: a failure below HTTP raises `ConnectionFailed` (or a subclass), and so do `timeout`
+        seconds without a response.
         """
         ...
 

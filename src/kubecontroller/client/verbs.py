@@ -1,6 +1,6 @@
 """Requests for each verb of the API: paths, parameters and bodies from kinds and keys.
 
-Pure. The client sends what is built here; tests of what goes over the wire need no server.
+Pure. The client sends what is built here; tests of the requests need no server.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _ACCEPT: Final = (("accept", JSON),)
 
 
 class Propagation(StrEnum):
-    """What becomes of an object's dependents when it is deleted."""
+    """What happens to an object's dependents when it is deleted."""
 
     ORPHAN = "Orphan"
     BACKGROUND = "Background"
@@ -54,7 +54,7 @@ class Propagation(StrEnum):
 
 
 class VersionMatch(StrEnum):
-    """How a list's resourceVersion is meant: exactly that one, or that one or newer."""
+    """How a list's resourceVersion is matched: exactly, or not older than."""
 
     EXACT = "Exact"
     NOT_OLDER_THAN = "NotOlderThan"
@@ -63,7 +63,7 @@ class VersionMatch(StrEnum):
 def get_request(
     kind: Kind[Any], key: Key, *, subresource: str = "", resource_version: str = ""
 ) -> Request:
-    """Build the reading of one object."""
+    """Build the request that reads one object."""
     return Request(
         "GET",
         _path(kind, key, subresource),
@@ -83,7 +83,7 @@ def list_request(
     limit: int = 0,
     continue_: str = "",
 ) -> Request:
-    """Build the reading of a page; a continue token fixes the version, so none is sent with it."""
+    """Build the request for a page; a continue token fixes the version, so none is sent with it."""
     parameters = query(
         labelSelector=labels,
         fieldSelector=fields,
@@ -106,7 +106,7 @@ def watch_request(
     initial_events: bool = False,
     server_timeout: int = 0,
 ) -> Request:
-    """Build the opening of a watch."""
+    """Build the request that opens a watch."""
     parameters = query(
         watch=True,
         labelSelector=labels,
@@ -123,7 +123,7 @@ def watch_request(
 def create_request(
     kind: Kind[Any], manifest: Mapping[str, Any], *, manager: str, dry_run: bool = False
 ) -> Request:
-    """Build the creation of an object in the namespace its metadata names."""
+    """Build the request that creates an object in the namespace of its metadata."""
     return Request(
         "POST",
         _collection(kind, _own_namespace(kind, key_of(manifest))),
@@ -141,7 +141,7 @@ def replace_request(
     subresource: str = "",
     dry_run: bool = False,
 ) -> Request:
-    """Build the replacement of a whole object; projected kinds do not fit its type."""
+    """Build the request that replaces a whole object; projected kinds do not fit its type."""
     return Request(
         "PUT",
         _path(kind, key_of(manifest), subresource),
@@ -160,7 +160,7 @@ def patch_request(
     subresource: str = "",
     dry_run: bool = False,
 ) -> Request:
-    """Build a change of part of an object."""
+    """Build the request that changes part of an object."""
     return Request(
         "PATCH",
         _path(kind, key, subresource),
@@ -180,7 +180,7 @@ def apply_request(
     resource_version: str = "",
     dry_run: bool = False,
 ) -> Request:
-    """Build a server-side apply of the whole intent."""
+    """Build the request of a server-side apply of the whole intent."""
     body = intent_body(kind, intent, subresource=subresource, resource_version=resource_version)
     return Request(
         "PATCH",
@@ -192,7 +192,7 @@ def apply_request(
 
 
 def scale_patch(replicas: int, *, resource_version: str = "") -> MergePatch:
-    """Build the change of a scale subresource, over one version of it where that is given."""
+    """Build the patch of a scale subresource, with a precondition if a version is given."""
     change: Manifest = {"spec": {"replicas": replicas}}
     if resource_version:
         change["metadata"] = {"resourceVersion": resource_version}
@@ -209,7 +209,7 @@ def delete_request(
     grace_seconds: int | None = None,
     dry_run: bool = False,
 ) -> Request:
-    """Build the deletion of one object, under preconditions where they are given."""
+    """Build the request that deletes one object, with preconditions if they are given."""
     options = _delete_options(
         uid=uid,
         resource_version=resource_version,
@@ -231,7 +231,7 @@ def delete_collection_request(
     grace_seconds: int | None = None,
     dry_run: bool = False,
 ) -> Request:
-    """Build the deletion of all objects that the selectors find."""
+    """Build the request that deletes all objects that match the selectors."""
     options = _delete_options(propagation=propagation, grace_seconds=grace_seconds, dry_run=dry_run)
     return Request(
         "DELETE",
@@ -245,7 +245,7 @@ def delete_collection_request(
 def evict_request(
     key: Key, *, uid: str = "", grace_seconds: int | None = None, dry_run: bool = False
 ) -> Request:
-    """Build the eviction of a pod."""
+    """Build the request that evicts a pod."""
     body = {
         "apiVersion": "policy/v1",
         "kind": "Eviction",

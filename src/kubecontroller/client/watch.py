@@ -1,7 +1,7 @@
-"""Watch events: what a line of a watch stream says.
+"""Watch events: what a line of a watch stream means.
 
-Sans-I/O: `decode_line` turns a line into a change, a bookmark, or the typed error the server put
-in the stream. A change of an object that does not fit its type is a change all the same.
+Sans-I/O: `decode_line` turns a line into a change, a bookmark, or the typed error that the server
+put in the stream. A change of an object that does not fit its type is still reported as a change.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar, cast
 import msgspec
 from msgspec import Struct
 
-from kubecontroller.client.decode import Unreadable, set_aside
+from kubecontroller.client.decode import Unreadable, unreadable_item
 from kubecontroller.client.errors import (
     GarbledLine,
     Status,
@@ -47,21 +47,21 @@ class ChangeType(StrEnum):
 
 
 class Change(Struct, Generic[T_co], frozen=True, gc=False):
-    """An object came, changed, or went (or left the watch's selector)."""
+    """An object was added, modified, or deleted (or no longer matches the selector)."""
 
     type: ChangeType
     object: T_co
 
 
 class Bookmark(Struct, frozen=True, gc=False):
-    """Everything up to this version has been sent; the last of the initial events too, or not."""
+    """Everything up to this version was sent; perhaps the end of the initial events."""
 
     resource_version: str
     initial_events_end: bool = False
 
 
 class UnreadableChange(Struct, frozen=True, gc=False):
-    """An object came, changed or went, and what it is now does not fit its type."""
+    """An object was added, modified or deleted, and its content does not fit its type."""
 
     type: ChangeType
     object: Unreadable
@@ -92,7 +92,7 @@ def decode_line(kind: Kind[T], line: bytes, *, path: str = "") -> WatchEvent[T]:
     """Return the event in one line of a watch stream.
 
     Errors: an ERROR event raises the typed error of its Status (`Expired` for a version that is
-    too old); a line that is no event raises `GarbledLine`; an object without a name raises
+    too old); a line that is not an event raises `GarbledLine`; an object without a name raises
     `UndecodableObject`.
     """
     if line.startswith(_CHANGES):
@@ -101,7 +101,7 @@ def decode_line(kind: Kind[T], line: bytes, *, path: str = "") -> WatchEvent[T]:
             if isinstance(change.object, dict):
                 meta_of(change.object)
         except msgspec.MsgspecError:
-            pass  # the slow path below finds out what is wrong, and with which object
+            pass  # the slow path below finds what is wrong, and with which object
         else:
             return change
     try:
@@ -137,7 +137,7 @@ def _decode_change(
         if isinstance(obj, dict):
             meta_of(obj)
     except msgspec.MsgspecError as error:
-        return UnreadableChange(change, set_aside(kind, raw, error))
+        return UnreadableChange(change, unreadable_item(kind, raw, error))
     return Change(change, obj)
 
 

@@ -1,4 +1,4 @@
-"""Pods and what runs them, projected to the fields an operator uses."""
+"""Pods and workloads, projected to the fields that an operator uses."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ __all__ = [
 
 
 class Resources(Part, frozen=True, gc=False):
-    """What a container or claim asks for, as quantities."""
+    """The resource requests and limits of a container or claim, as quantities."""
 
     requests: Mapping[str, str | int] | None = None
     limits: Mapping[str, str | int] | None = None
@@ -56,7 +56,7 @@ class Container(Part, frozen=True, gc=False):
 
 
 class PodSpec(Part, frozen=True, gc=False):
-    """What a pod is to run, and where."""
+    """The containers of a pod, its node and names."""
 
     containers: tuple[Container, ...] | None = None
     node_name: str = ""
@@ -92,7 +92,7 @@ class Terminated(Part, frozen=True, gc=False):
 
 
 class ContainerState(Part, frozen=True, gc=False):
-    """At most one of the three is set."""
+    """The state of a container: at most one of the three is set."""
 
     waiting: Waiting | None = None
     running: Running | None = None
@@ -100,20 +100,20 @@ class ContainerState(Part, frozen=True, gc=False):
 
 
 class ContainerStatus(Part, frozen=True, gc=False):
-    """How one container is doing."""
+    """The status of one container."""
 
     name: str = ""
     ready: bool = False
     started: bool | None = None
     restart_count: int = 0
     image: str = ""
-    resources: Resources | None = None  # as they are in force, where the cluster tells
+    resources: Resources | None = None  # as actuated, where the cluster reports them
     state: ContainerState = ContainerState()
     last_state: ContainerState = ContainerState()
 
 
 class PodStatus(Part, frozen=True, gc=False):
-    """How a pod is doing, as its node says."""
+    """The status of a pod, as its kubelet reports it."""
 
     phase: str = ""
     reason: str = ""
@@ -143,7 +143,7 @@ class LabelSelector(Part, frozen=True, gc=False):
 
 
 class RollingUpdate(Part, frozen=True, gc=False):
-    """From which ordinal on pods are updated, and how many at once."""
+    """The first ordinal that is updated, and how many pods at once."""
 
     partition: int | None = None
     max_unavailable: int | str | None = None
@@ -157,13 +157,13 @@ class UpdateStrategy(Part, frozen=True, gc=False):
 
 
 class PodTemplate(Part, frozen=True, gc=False):
-    """What the pods of a workload are made from."""
+    """The template of a workload's pods."""
 
     spec: PodSpec = PodSpec()
 
 
 class StatefulSetSpec(Part, frozen=True, gc=False):
-    """What a StatefulSet is to run."""
+    """The desired state of a StatefulSet."""
 
     replicas: int | None = None
     service_name: str = ""
@@ -174,7 +174,7 @@ class StatefulSetSpec(Part, frozen=True, gc=False):
 
 
 class StatefulSetStatus(Part, frozen=True, gc=False):
-    """How far a StatefulSet has come."""
+    """The progress of a StatefulSet."""
 
     observed_generation: int = 0
     replicas: int = 0
@@ -194,7 +194,7 @@ class StatefulSet(Projected, frozen=True, gc=False):
 
 
 class DeploymentSpec(Part, frozen=True, gc=False):
-    """What a Deployment is to run."""
+    """The desired state of a Deployment."""
 
     replicas: int | None = None
     selector: LabelSelector = LabelSelector()
@@ -202,7 +202,7 @@ class DeploymentSpec(Part, frozen=True, gc=False):
 
 
 class DeploymentStatus(Part, frozen=True, gc=False):
-    """How far a Deployment has come."""
+    """The progress of a Deployment."""
 
     observed_generation: int = 0
     replicas: int = 0
@@ -221,7 +221,7 @@ class Deployment(Projected, frozen=True, gc=False):
 
 
 class JobStatus(Part, frozen=True, gc=False):
-    """How a Job is doing."""
+    """The progress of a Job."""
 
     active: int | None = None
     succeeded: int | None = None
@@ -238,7 +238,7 @@ class Job(Projected, frozen=True, gc=False):
 
 
 class DisruptionStatus(Part, frozen=True, gc=False):
-    """How many pods may go now."""
+    """How many pods may be disrupted now."""
 
     observed_generation: int = 0
     disruptions_allowed: int = 0

@@ -1,5 +1,5 @@
-"""What kinds of one's own are made of: conditions, schemas and definitions from Python types.
+"""Parts of a custom kind: conditions, schemas and definitions made from Python types.
 
-Pure values: it imports nothing of the library and does no I/O, so that the pure part of an operator
-may use it. `client.definitions` installs what `definition` returns. Begin with `schema`.
+Pure values: it imports nothing else of the library and does no I/O, so that the pure part of an
+operator may use it. `client.definitions` installs what `definition` returns. Begin with `schema`.
 """

@@ -1,4 +1,4 @@
-"""Conditions of a status: set one, and keep the time since when it has its status. Pure."""
+"""Conditions of a status: set one, and keep the time of its last transition. Pure."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ C = TypeVar("C", bound="Struct | dict[str, Any]")
 def with_condition(conditions: Iterable[C] | None, new: C, now: object) -> list[C]:
     """Return conditions with one set; its transition time moves only with its status.
 
-    The others stay as they are and where they are: a new one comes last. Conditions are Structs
-    with `type`, `status` and `last_transition_time`, or plain values; `now` is what the time
-    becomes, of the same type as the times that are there.
+    The others keep their content and place; a new one is appended. Conditions are Structs with
+    `type`, `status` and `last_transition_time`, or plain values; `now` is the new transition time,
+    of the same type as the times of the others.
     """
     known = {_field(one, "type"): one for one in conditions or ()}
     kind = _field(new, "type")
@@ -27,7 +27,7 @@ def with_condition(conditions: Iterable[C] | None, new: C, now: object) -> list[
 
 
 def dated(new: C, old: C | None, now: object) -> C:
-    """Return a condition with the time since when it has its status, by the one it replaces."""
+    """Return a condition with the transition time that follows from the one it replaces."""
     is_same = old is not None and _field(old, "status") == _field(new, "status")
     since = (_since(old) if old is not None and is_same else None) or now
     if isinstance(new, Struct):

@@ -16,7 +16,7 @@ __all__ = ["Column", "definition"]
 
 
 class Column(Struct, frozen=True):
-    """What `kubectl get` prints of an object; with a description, only for `-o wide`."""
+    """A column of `kubectl get`; one with a description is only printed by `-o wide`."""
 
     name: str
     path: str
@@ -24,7 +24,7 @@ class Column(Struct, frozen=True):
     wide: str = ""
 
     def printed(self) -> dict[str, Any]:
-        """Return the column as definitions spell it."""
+        """Return the column in the form of a definition."""
         column: dict[str, Any] = {"name": self.name, "type": self.type, "jsonPath": self.path}
         if self.wide:
             column |= {"priority": 1, "description": self.wide}

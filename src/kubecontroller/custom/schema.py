@@ -1,9 +1,9 @@
-"""Structural OpenAPI schemas made from types: what a CustomResourceDefinition says of a kind. Pure.
+"""Structural OpenAPI schemas made from types, for CustomResourceDefinitions. Pure.
 
-Fields are those of msgspec Structs. What a type cannot say is said by `Annotated[T, Meta(...)]` at
-the field (`description`, `ge`, `le`, `pattern`, `min_length`, `max_length`, and `extra_json_schema`
-for anything else), or by a function that is handed in, as by those who keep words and limits in a
-table of their own.
+Fields are those of msgspec Structs. What a type cannot express is given by
+`Annotated[T, Meta(...)]` at the field (`description`, `ge`, `le`, `pattern`, `min_length`,
+`max_length`, and `extra_json_schema` for anything else), or by a function argument, for callers
+that keep descriptions and limits in their own table.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["Facts", "Schema", "object_schema", "schema_of"]
 
 Schema: TypeAlias = dict[str, Any]
 Facts: TypeAlias = dict[str, Any]
-"""What is said of a field: keywords of OpenAPI, and those of `_OWN`."""
+"""The facts about a field: keywords of OpenAPI, and those of `_OWN`."""
 Describe: TypeAlias = Callable[[type[Struct], msgspec.structs.FieldInfo], Facts]
 Rules: TypeAlias = Callable[[str], Sequence[Schema]]
 
@@ -50,7 +50,7 @@ _SERVERS_OWN: Final = ("api_version", "kind", "metadata")
 
 
 def object_schema(struct: type[Struct]) -> Schema:
-    """Return the schema of a whole object: of its type without what the API server adds."""
+    """Return the schema of a whole object: its type without the fields that the API server adds."""
     schema = schema_of(struct, leave_out=_SERVERS_OWN)
     described: Schema = {"type": "object", "description": _first_line(struct)}
     named = {
@@ -73,7 +73,7 @@ def schema_of(
 
 
 class _Maker(Struct, frozen=True):
-    """What schemas are made with, from the outermost type to the innermost."""
+    """The arguments of a schema, from the outermost type to the innermost."""
 
     describe: Describe | None
     rules: Rules | None
@@ -156,7 +156,7 @@ class _Maker(Struct, frozen=True):
 
 
 def _default(value: object) -> Schema:
-    """A default worth telling: empty ones say nothing."""
+    """Return a default that readers should see: empty ones are left out."""
     if isinstance(value, Enum):
         return {"default": value.value}
     if isinstance(value, tuple | list) and value:
@@ -167,7 +167,7 @@ def _default(value: object) -> Schema:
 
 
 def _limited(schema: Schema, metas: Sequence[Any]) -> Schema:
-    """Return a schema with what `Meta` says of it."""
+    """Return a schema with the constraints of `Meta`."""
     result = dict(schema)
     for meta in metas:
         if not isinstance(meta, Meta):
@@ -183,7 +183,7 @@ def _limited(schema: Schema, metas: Sequence[Any]) -> Schema:
 
 
 def _condition_key(member: Any) -> str:
-    """Return the key of a list of conditions, which every tool of Kubernetes expects."""
+    """Return the key of a list of conditions, which Kubernetes tools expect."""
     is_condition = isinstance(member, type) and member.__name__ == "Condition"
     return "type" if is_condition else ""
 

@@ -1,7 +1,8 @@
-"""The machinery of controllers: caches, queues, workers, election, and the life of a process.
+"""The controller runtime: caches, queues, workers, leader election, and the process around them.
 
-What an operator author imports is here; `docs/kubecontroller/runtime.md` explains it with a whole
-operator.
+The names that an operator author imports are here; `docs/kubecontroller/runtime.md` explains them
+with a whole operator. Begin with `manager`, which starts the parts in order, then `controller`,
+`informer` and `workqueue`. It may import `client` and `custom`; called by operators.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ _LOADED_ON_USE = {"Manager": "manager", "run_process": "process"}
 
 
 def __getattr__(name: str) -> Any:
-    """Load what only a whole process needs (HTTP, metrics) when it is asked for: it takes long."""
+    """Load what only a whole process needs (HTTP, metrics) on first use: it takes long."""
     if name not in _LOADED_ON_USE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_LOADED_ON_USE[name]}"), name)

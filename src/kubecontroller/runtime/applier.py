@@ -1,8 +1,8 @@
 """Server-side apply that sends nothing when nothing changed.
 
-The intent is stamped with its own hash. What was applied is remembered by key: each process applies
-each object once, which repairs whatever was edited while none ran (an apply that changes nothing
-is not a write), and from then on only when something changed. `client.apply` holds the pure parts.
+The intent is stamped with its own hash. Applied objects are remembered by key: each process applies
+each object once, which reverts edits made while no process ran (an apply that changes nothing is
+not a write), and from then on only when something changed. `client.apply` holds the pure parts.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _CLIENT_SIDE: Final = frozenset({"kubectl-client-side-apply", "before-first-appl
 class Applier:
     """Applies intents under one field manager, and statuses under another.
 
-    `annotation` carries the stamp. Give `consistency` to have every write noted for read-your-own-
-    writes.
+    `annotation` carries the stamp. Give `consistency` to have every write recorded for
+    read-your-own-writes.
     """
 
     def __init__(
@@ -60,8 +60,8 @@ class Applier:
     ) -> T | None:
         """Send the whole intent if it has to be sent; the object as applied, or nothing.
 
-        `observed` is the object as the cache has it. All fields of the intent are ours, by force
-        unless told otherwise; fields left out are removed unless others own them too.
+        `observed` is the object in the cache. The manager takes all fields of the intent, by force
+        unless `force` is false; fields left out are removed unless other managers own them too.
 
         Errors: `Conflict` where the object has another version than the one given, or, without
         force, where another manager owns one of the fields.
@@ -92,8 +92,8 @@ class Applier:
     ) -> T | None:
         """Create or update an object that the owner controls; the object as applied, or nothing.
 
-        An object of that name that is not the owner's is never touched, whether the cache shows it
-        or not. Without a `limitation` of your own, an object is the owner's when it controls it.
+        An object of that name that the owner does not own is never changed, whether the cache shows
+        it or not. Without a `limitation` argument, the owner owns the objects that it controls.
 
         Errors: `NotOwned` with the reason; `Conflict` when the object keeps changing; `ValueError`
         when the owner cannot own it, as across namespaces.
@@ -103,7 +103,7 @@ class Applier:
 
         async def write(found: T | None) -> T | None:
             seen: Any = found
-            force = found is not None  # one that appeared meanwhile is not taken over
+            force = found is not None  # an object that appeared meanwhile is not taken over
             return await self.apply(kind, intent, observed=seen, owner=owner, force=force)
 
         return await write_own(
@@ -118,11 +118,11 @@ class Applier:
         *,
         observed: Mapping[str, Any] | Struct | None,
     ) -> T | None:
-        """Send a status if it differs from the one observed; the object as applied, or nothing.
+        """Send a status if it differs from the observed one; the object as applied, or nothing.
 
-        The status has a manager of its own: an apply of the object by the other manager would
-        otherwise count the status among the fields it no longer wants. Fields that the definition
-        in force does not declare are left out.
+        The status has its own manager: an apply of the object by the other manager would otherwise
+        remove the status, as fields that it no longer wants. Fields that the installed definition
+        does not declare are left out.
         """
 
         def declared(one: Mapping[str, Any] | Struct) -> Any:
@@ -152,7 +152,7 @@ class Applier:
         return result
 
     def forget(self, kind: Kind[Any], key: Key) -> None:
-        """Forget an object that is gone."""
+        """Forget an object that was deleted."""
         self._applied.pop((kind.resource, key), None)
 
     def _note(self, kind: Kind[Any], owner: Any, version: str) -> None:
@@ -163,15 +163,15 @@ class Applier:
 
 
 def _as_sent(status: Mapping[str, Any] | Struct) -> Any:
-    """Return a status as the server keeps it: a tuple and a list are the same there."""
+    """Return a status as the server stores it: a tuple and a list are the same there."""
     return msgspec.json.decode(msgspec.json.encode(status))
 
 
 def claim_fields(live: Manifest, manager: str) -> JsonPatch | None:
     """Return the patch that makes an apply manager own what client-side applies owned, once.
 
-    Without it, a field that an old `kubectl apply` set and the intent no longer has would stay
-    for ever: two managers own it and only one lets go. Nothing if there is nothing to take over.
+    Without it, a field that an old `kubectl apply` set and the intent no longer has would stay for
+    ever: two managers own it and only one releases it. Nothing if there is nothing to take over.
     """
     meta = live.get("metadata") or {}
     entries = list(meta.get("managedFields") or ())
@@ -200,7 +200,7 @@ def claim_fields(live: Manifest, manager: str) -> JsonPatch | None:
 
 
 def _merge_entries(entries: list[Manifest], manager: str) -> list[Manifest]:
-    """Join the entries of one manager's applies: a manager has one per version."""
+    """Merge the entries of one manager's applies: a manager has one per version."""
     result: list[Manifest] = []
     ours: dict[str, Manifest] = {}
     for entry in entries:

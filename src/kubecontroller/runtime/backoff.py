@@ -1,7 +1,7 @@
-"""How long to wait before trying again: per item, over all items, and for one broken stream.
+"""How long to wait before a retry: per item, over all items, and for one broken stream.
 
-Limiters answer "when may this item run again?" and remember failures; `Backoff` is the growing
-wait of one connection that heals. Neither sleeps: the queue and the watcher do. The clock and the
+Limiters answer "when may this item run again?" and count failures; `Backoff` is the growing wait
+of one connection that recovers. Neither sleeps: the queue and the watcher do. The clock and the
 source of randomness are arguments, so a wait can be computed in a test.
 
 Guarantees: a wait is never negative, never above its cap times its jitter, and never overflows
@@ -16,10 +16,8 @@ from typing import Generic, Protocol, TypeVar
 __all__ = [
     "Backoff",
     "Bucket",
-    "FastSlow",
     "ItemExponential",
     "MaxOf",
-    "MaxWait",
     "RateLimiter",
     "default_limiter",
 ]
@@ -29,18 +27,18 @@ K_contra = TypeVar("K_contra", bound=Hashable, contravariant=True)
 
 
 class RateLimiter(Protocol[K_contra]):
-    """Says how long an item has to wait, and counts its failures."""
+    """Returns how long an item has to wait, and counts its failures."""
 
     def when(self, item: K_contra) -> float:
-        """Return the seconds the item has to wait now, and count one more failure."""
+        """Return the seconds that the item has to wait now, and count one more failure."""
         ...
 
     def forget(self, item: K_contra) -> None:
-        """Start counting the item's failures from nothing."""
+        """Reset the item's failures to zero."""
         ...
 
     def failures(self, item: K_contra) -> int:
-        """Return how often `when` was asked since the item was last forgotten."""
+        """Return how often `when` was called since the item was last forgotten."""
         ...
 
 
@@ -48,7 +46,7 @@ class ItemExponential(Generic[K]):
     """A wait that doubles with each failure of an item: 5 ms, 10 ms, ... up to 1000 s.
 
     `jitter` is the largest share added at random (0.1: up to a tenth more), which keeps items
-    that failed together from coming back together.
+    that failed together from being retried together.
     """
 
     def __init__(
@@ -86,34 +84,10 @@ class ItemExponential(Generic[K]):
         return self._failures.get(item, 0)
 
 
-class FastSlow(Generic[K]):
-    """A short wait for an item's first failures, a long one for all after."""
-
-    def __init__(self, *, fast: float, slow: float, attempts: int) -> None:
-        self._fast = fast
-        self._slow = slow
-        self._attempts = attempts
-        self._failures: dict[K, int] = {}
-
-    def when(self, item: K) -> float:
-        """Return the short wait while the item has failed no more than `attempts` times."""
-        count = self._failures.get(item, 0) + 1
-        self._failures[item] = count
-        return self._fast if count <= self._attempts else self._slow
-
-    def forget(self, item: K) -> None:
-        """Let the item have its short waits again."""
-        self._failures.pop(item, None)
-
-    def failures(self, item: K) -> int:
-        """Return the item's failures in a row."""
-        return self._failures.get(item, 0)
-
-
 class Bucket(Generic[K]):
     """A token bucket over all items, by reservation.
 
-    An item that finds no token takes one of the future and waits for it; the next item waits for
+    An item that finds no token reserves a future one and waits for it; the next item waits for
     the token after that one, so a burst is spread out in order and nothing is refused.
     """
 
@@ -126,8 +100,8 @@ class Bucket(Generic[K]):
         self._tokens = float(burst)
         self._as_of = clock()
 
-    def when(self, item: K) -> float:  # noqa: ARG002 - the bucket does not tell items apart
-        """Take a token, of the future if need be, and return the wait for it."""
+    def when(self, item: K) -> float:  # noqa: ARG002 - the bucket does not distinguish items
+        """Take a token, a future one if necessary, and return the wait for it."""
         now = self._clock()
         self._tokens = min(self._burst, self._tokens + (now - self._as_of) * self._rate)
         self._as_of = now
@@ -135,10 +109,10 @@ class Bucket(Generic[K]):
         return max(0.0, -self._tokens / self._rate)
 
     def forget(self, item: K) -> None:
-        """Do nothing: tokens are not given back."""
+        """Do nothing: tokens are not returned."""
 
     def failures(self, item: K) -> int:  # noqa: ARG002 - as above
-        """Return zero: the bucket knows no items."""
+        """Return zero: the bucket does not distinguish items."""
         return 0
 
 
@@ -153,7 +127,7 @@ class MaxOf(Generic[K]):
         return max(limiter.when(item) for limiter in self._limiters)
 
     def forget(self, item: K) -> None:
-        """Forget the item everywhere."""
+        """Forget the item in all limiters."""
         for limiter in self._limiters:
             limiter.forget(item)
 
@@ -162,33 +136,13 @@ class MaxOf(Generic[K]):
         return max(limiter.failures(item) for limiter in self._limiters)
 
 
-class MaxWait(Generic[K]):
-    """Another limiter's wait, cut at a maximum."""
-
-    def __init__(self, limiter: RateLimiter[K], longest: float) -> None:
-        self._limiter = limiter
-        self._longest = longest
-
-    def when(self, item: K) -> float:
-        """Return the inner wait, at most the longest allowed."""
-        return min(self._longest, self._limiter.when(item))
-
-    def forget(self, item: K) -> None:
-        """Forget the item in the inner limiter."""
-        self._limiter.forget(item)
-
-    def failures(self, item: K) -> int:
-        """Return the inner count."""
-        return self._limiter.failures(item)
-
-
 def default_limiter(clock: Callable[[], float]) -> MaxOf[Hashable]:
-    """Return the classic controller limiter: per item exponential, and ten a second over all."""
+    """Return the usual controller limiter: exponential per item, and ten a second over all."""
     return MaxOf(ItemExponential(), Bucket(clock=clock))
 
 
 class Backoff:
-    """The wait of one thing that breaks and heals: doubles up to a cap, jittered, forgets.
+    """The wait of one connection: doubles up to a cap, jittered, resets after a while.
 
     The wait starts from `initial` again when the last failure is `reset_after` seconds ago. With
     the default jitter of 1.0 a wait is between its step and twice its step.
@@ -220,7 +174,7 @@ class Backoff:
         step = self._step
         self._step = min(self._cap, step * self._factor)
         wait = step * (1.0 + self._jitter * self._random())
-        # Health is counted from the moment of the next attempt, not from this failure.
+        # The time without failures is counted from the next attempt, not from this failure.
         self._last = now + wait
         return wait
 

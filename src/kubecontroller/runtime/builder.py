@@ -1,8 +1,8 @@
-"""Puts a controller together: whose keys it reconciles, what else wakes them, and how it writes.
+"""Builds a controller: whose keys it reconciles, what else triggers them, and how it writes.
 
-What is easy to forget is done here: what the controller writes is waited for in every cache that
-it watches (`consistency`) before the same key is reconciled again, and the status that it writes
-itself does not wake it.
+What is easy to forget is done here: before the same key is reconciled again, every watched cache
+must have seen the controller's own writes (`consistency`), and its own writes of the status do not
+trigger it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["ControllerBuilder"]
 
 
 class ControllerBuilder:
-    """One controller of a manager on its way: say what wakes it, then `add` its reconcile."""
+    """A controller that is being built: set its triggers, then `add` its reconcile."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class ControllerBuilder:
         *,
         when: Predicate[Any] | None = spec_or_metadata_changed,
     ) -> None:
-        """Reconcile the keys of `objects`, whenever one changes otherwise than in its status."""
+        """Reconcile the keys of `objects`, whenever one changes, except for its status."""
         self.consistency = Consistency()
         self._manager = manager
         self._name = name
@@ -46,7 +46,7 @@ class ControllerBuilder:
         self.watches(objects, itself, when=when)
 
     def owns(self, *children: Caches[Any]) -> ControllerBuilder:
-        """Wake the controlling owner of each child that changes or goes."""
+        """Trigger the controlling owner of each child that changes or is deleted."""
         for caches in children:
             self.watches(caches, owner(self._kind))
         return self
@@ -54,7 +54,7 @@ class ControllerBuilder:
     def watches(
         self, objects: Caches[Any], trigger: Trigger[Any], *, when: Predicate[Any] | None = None
     ) -> ControllerBuilder:
-        """Wake the keys that a trigger finds for a change of other objects.
+        """Trigger the keys that a trigger finds for a change of other objects.
 
         `by_label`, `mapped` and `owner` of `triggers` make triggers.
         """
@@ -66,10 +66,9 @@ class ControllerBuilder:
         return self
 
     def applier(self, *, annotation: str = "") -> Applier:
-        """Return what the controller writes with; its writes are waited for in the caches.
+        """Return the applier of the controller; the caches have to see its writes.
 
-        `annotation` carries the hash of what was applied: `<group of the kind>/applied` unless
-        given.
+        `annotation` carries the hash of what was applied (default: `<group of the kind>/applied`).
         """
         return Applier(
             self._manager.client,
@@ -85,7 +84,7 @@ class ControllerBuilder:
         urgent_workers: int = 0,
         deadline: float = 300.0,
     ) -> Controller:
-        """Have the manager run the controller; return it."""
+        """Add the controller to the manager; return it."""
         controller = Controller(
             self._name,
             reconcile,

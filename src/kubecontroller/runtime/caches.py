@@ -1,7 +1,7 @@
 """The caches of one kind in all namespaces, or in some of them, read as one.
 
-An operator that may see only some namespaces lists and watches each of them by itself: nothing else
-is allowed. `Manager.caches` makes them; whoever reads need not know how many there are.
+An operator that may see only some namespaces lists and watches each of them separately: nothing
+else is allowed. `Manager.caches` makes them; a reader need not know how many there are.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Caches(Generic[T]):
         return None
 
     def find(self, index: str, value: Hashable) -> list[T]:
-        """Return the objects an index has under a value, by namespace and name.
+        """Return the objects that an index has under a value, by namespace and name.
 
         Every cache has the indexes `namespace` and `owner` (by the owner's uid), and those that it
         was made with.

@@ -1,18 +1,18 @@
-"""Certificates of our own making for webhooks: EC P-256, a CA and one server certificate.
+"""Self-signed certificates for webhooks: EC P-256, a CA and one server certificate.
 
-Pure but for the keys it draws. Nothing but the certificates themselves says what to do next, so
-any replica at any time comes to the same conclusion:
+Pure but for random keys. The next step follows from the certificates alone, so every replica
+comes to the same conclusion at any time:
 
 1. The CA is past two thirds of its life: a new one is put in front of the bundle. The server
-   certificate stays, since clients trust the old CA still and the new one not yet.
+   certificate stays, since clients still trust the old CA and not yet the new one.
 2. The newest CA has been in the bundle for `overlap`: a server certificate is issued from it.
 3. That certificate has been served for `overlap`: older CAs leave the bundle.
 
 A server certificate past two thirds of its life, or for other names, is renewed at once, unless
-that would use a CA that is not known yet.
+that would use a CA that clients do not know yet.
 
-What was deleted or damaged is made good from what is still served, where that is known: the server
-certificate goes on, and a new CA follows the lost one as if that were due.
+Deleted or damaged material is restored from the certificate that is still served, if that is
+known: the server certificate stays, and a new CA follows the lost one as if that were due.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _BACKDATED: Final = timedelta(minutes=5)  # clocks differ
 
 
 class Material(Struct, frozen=True):
-    """What is kept in the Secret, in PEM. `authorities` has the newest CA first."""
+    """The content of the Secret, in PEM. `authorities` has the newest CA first."""
 
     authorities: bytes
     authority_key: bytes
@@ -50,7 +50,7 @@ class Material(Struct, frozen=True):
 
     @classmethod
     def from_secret(cls, secret: Mapping[str, bytes]) -> Material | None:
-        """Return what a Secret's (decoded) data holds; nothing if any of it is missing."""
+        """Return the material in a Secret's (decoded) data; nothing if any of it is missing."""
         names = ("ca.crt", "ca.key", "tls.crt", "tls.key")
         if not all(secret.get(name) for name in names):
             return None
@@ -80,16 +80,16 @@ def renewed(
     overlap: timedelta = _OVERLAP,
     served: Material | None = None,
 ) -> tuple[Material, str] | None:
-    """Return what the material has to become and why, or nothing when it is good as it is.
+    """Return what the material has to become and why, or nothing when it is valid as it is.
 
-    `served` is what whoever asks serves now.
+    `served` is the material that the caller serves now.
     """
     if material is None:
         return _restored(served, names, now), "there is none"
     try:
         parsed = _parse(material)
     except (ValueError, TypeError) as error:
-        return _restored(served, names, now), f"what is there cannot be read ({error})"
+        return _restored(served, names, now), f"the Secret cannot be read ({error})"
     newest = parsed.authorities[0]
     is_own = parsed.leaf.issuer == newest.subject
     if newest.not_valid_after_utc <= now:
@@ -113,7 +113,7 @@ def renewed(
 
 
 def next_check(material: Material, *, now: datetime, overlap: timedelta = _OVERLAP) -> timedelta:
-    """Return how long the material stays good without another look."""
+    """Return how long the material stays valid without another check."""
     parsed = _parse(material)
     moments = [_due(parsed.authorities[0]), _due(parsed.leaf)]
     if len(parsed.authorities) > 1:
@@ -122,7 +122,7 @@ def next_check(material: Material, *, now: datetime, overlap: timedelta = _OVERL
 
 
 def _restored(served: Material | None, names: Sequence[str], now: datetime) -> Material:
-    """Return what follows material that is lost: a new CA beside the one that is still served."""
+    """Return what follows lost material: a new CA beside the one that is still served."""
     try:
         parsed = _parse(served) if served is not None else None
     except (ValueError, TypeError):
@@ -155,7 +155,7 @@ def _reissued(material: Material, parsed: _Parsed, names: Sequence[str], now: da
 
 def _make_authority(now: datetime) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
     key = ec.generate_private_key(ec.SECP256R1())
-    chance = x509.random_serial_number() % 2**32  # two of one second are told apart by their names
+    chance = x509.random_serial_number() % 2**32  # two CAs of one second differ in their names
     name = _name(f"webhooks {now.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ} {chance:08x}")
     certificate = (
         _builder(name, name, key.public_key(), now, _CA_LIFE)
@@ -233,7 +233,7 @@ def _parse(material: Material) -> _Parsed:
     if own.public_key() != leaf.public_key():
         raise ValueError("the key is not the key of the certificate")
     if not any(_has_issued(one, leaf) for one in authorities):
-        raise ValueError("the certificate is of no authority in the bundle")
+        raise ValueError("no authority in the bundle issued the certificate")
     return _Parsed(authorities, key, leaf)
 
 
@@ -255,7 +255,7 @@ def _is_due(certificate: x509.Certificate, now: datetime) -> bool:
 
 
 def covers(leaf: x509.Certificate, names: Sequence[str]) -> bool:
-    """Tell whether a certificate is for all these names."""
+    """Return whether a certificate is for all these names."""
     try:
         held = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:

@@ -1,12 +1,12 @@
-"""Keeps the webhook certificate: in a Secret that all replicas share, in the live TLS context, and
-in the configurations whose API server has to trust it.
+"""Manages the webhook certificate: in a Secret that all replicas share, in the live TLS context,
+and in the configurations through which the API server trusts it.
 
 Guarantees: replicas that start together agree on one Secret (created or changed under an
-optimistic lock; who loses reads again), and each hears of another's change by a watch. A new
+optimistic lock; the loser reads again), and each learns of another's change by a watch. A new
 certificate is served without closing a connection or restarting. The process is not ready before
-its certificate is loaded and every target that exists has been given the CA bundle; a target that
-somebody makes, or replaces without it, is given it. A Secret that is deleted or damaged is made
-good without a moment in which what is served is not trusted.
+its certificate is loaded and every target that exists has the CA bundle; a target that is created
+later, or replaced without it, gets it. A Secret that is deleted or damaged is restored without a
+moment in which the served certificate is not trusted.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 
 SECRETS: Kind[Manifest] = Kind("", "v1", "Secret", "secrets", True, dict)
 _TRIES = 5
-_LOOK_SECONDS = 600.0  # at the latest: clocks jump, machines sleep, watches may be forbidden
+_CHECK_SECONDS = 600.0  # at the latest: clocks jump, machines sleep, watches may be forbidden
 _UNWATCHED_SECONDS = 60.0  # while the Secret cannot be watched
 _RETRY_SECONDS = 5.0
 _SPREAD = 0.1
@@ -73,7 +73,7 @@ def conversion_target(kind: Kind[Any], name: str) -> Target:
 
 
 class _Watched:
-    """An informer, and whether it worked all the time since it was last asked about."""
+    """An informer, and whether it worked all the time since the last question."""
 
     def __init__(self, informer: Informer[Any]) -> None:
         self.informer = informer
@@ -85,7 +85,7 @@ class _Watched:
 
 
 class CertificateKeeper:
-    """See the module. `context` is the TLS context to serve with; it is changed in place."""
+    """Keeps a certificate current. `context` is the TLS context to serve with; changed in place."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class CertificateKeeper:
     def limitation(self) -> str | None:
         """Return why webhooks cannot be served yet, or nothing.
 
-        Who was ready stays so: what was loaded is served on, whatever cannot be renewed.
+        A process that was ready stays ready: the loaded certificate is served until it is renewed.
         """
         if self._loaded is None:
             return "no certificate is loaded yet"
@@ -125,14 +125,14 @@ class CertificateKeeper:
         return None
 
     async def begin(self) -> None:
-        """Refresh once if that is possible; if not, `run` tries again and the start goes on."""
+        """Refresh once if possible; if not, `run` retries and the start continues."""
         try:
             await self.refresh()
         except (KubeError, OSError) as error:
             _log.warning("no certificate yet", extra=fields(error=error))
 
     async def refresh(self) -> Material:
-        """Read, renew if due, load and inject; return what is served now."""
+        """Read, renew if due, load and inject; return the material that is served now."""
         material = await self._agree()
         if material != self._loaded:
             # in the loop, where handshakes read the same context
@@ -146,7 +146,7 @@ class CertificateKeeper:
         return material
 
     async def run(self) -> None:
-        """Refresh for ever: when the Secret or a target changes, and when something is due."""
+        """Refresh for ever: when the Secret or a target changes, and when a renewal is due."""
         namespace, name = self._secret
         changed = asyncio.Event()
         secret = Informer(
@@ -160,14 +160,14 @@ class CertificateKeeper:
                 changed.clear()
                 blind = [not one.is_up_to_date() for one in watches]
                 if any(blind[1:]):
-                    self._injected = b""  # who cannot see whether it is there puts it there
+                    self._injected = b""  # no watch shows whether it is there: write it
                 wait = await self._refresh_and_wait(
-                    _UNWATCHED_SECONDS if any(blind) else _LOOK_SECONDS
+                    _UNWATCHED_SECONDS if any(blind) else _CHECK_SECONDS
                 )
                 with suppress(TimeoutError):
                     async with asyncio.timeout(wait * (1.0 + _SPREAD * self._random())):
                         await changed.wait()
-            # None ends by itself: what it raised comes out here.
+            # None of the tasks ends by itself: errors are raised here.
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in tasks:
                 if task.done():
@@ -178,9 +178,9 @@ class CertificateKeeper:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     def _watch(self, target: Target, changed: asyncio.Event) -> _Watched:
-        """Notice when a configuration no longer has what it was given."""
+        """Detect when a configuration no longer has the CA bundle."""
 
-        def told(change: Change[Any]) -> None:
+        def on_change(change: Change[Any]) -> None:
             bundle = b64encode(self._injected).decode()
             if not self._injected:
                 return
@@ -192,11 +192,11 @@ class CertificateKeeper:
         informer = Informer(
             self._client, target.kind.plain(), fields=f"metadata.name={target.name}"
         )
-        informer.subscribe(told)
+        informer.subscribe(on_change)
         return _Watched(informer)
 
     async def _refresh_and_wait(self, longest: float) -> float:
-        """Refresh, and return after how many seconds to look again though nothing changes."""
+        """Refresh, and return after how many seconds to check again without a change."""
         try:
             material = await self.refresh()
         except (KubeError, OSError) as error:
@@ -220,12 +220,12 @@ class CertificateKeeper:
             try:
                 await self._write(live, wanted)
             except (AlreadyExists, Conflict):
-                continue  # another replica was first: take what it wrote
+                continue  # another replica was first: use its material
             _log.info("certificate renewed", extra=fields(reason=reason))
             self._on_renewed(reason)
             return wanted
         raise Conflict(
-            "the certificate could not be written: others keep changing it",
+            "the certificate could not be written: other clients keep changing it",
             status=409,
             reason="Conflict",
             ref=f"Secret {'/'.join(self._secret)}",
@@ -248,7 +248,7 @@ class CertificateKeeper:
             try:
                 live = await self._client.get(target.kind.plain(), ("", target.name))
             except NotFound:
-                continue  # it gets the bundle when somebody makes it: we are told
+                continue  # it gets the bundle when it is created: the watch reports it
             if not _has(live, target.intent(bundle)):
                 await self._client.apply(target.kind, target.intent(bundle), manager=manager)
 
@@ -259,7 +259,7 @@ def _newest(change: Change[Any]) -> Manifest:
 
 
 def _has(live: Any, wanted: Any) -> bool:
-    """Tell whether an object says all that an apply asked for; entries of lists have names."""
+    """Return whether an object has all fields of an apply; entries of lists have names."""
     if isinstance(wanted, dict):
         return isinstance(live, dict) and all(_has(live.get(k), v) for k, v in wanted.items())
     if isinstance(wanted, list):

@@ -1,4 +1,4 @@
-"""What happened to a cached object, as its handlers hear it."""
+"""Changes of cached objects, as handlers receive them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Added(Struct, Generic[T], frozen=True):
-    """An object is in the cache now; `initial` if it was there before the handler listened."""
+    """An object is in the cache now; `initial` if it was there before the handler subscribed."""
 
     obj: T
     initial: bool = False
@@ -27,10 +27,10 @@ class Updated(Struct, Generic[T], frozen=True):
 
 
 class Deleted(Struct, Generic[T], frozen=True):
-    """An object is gone.
+    """An object was deleted.
 
-    `assumed` if its deletion was not seen but concluded from its absence in a list: `obj` is then
-    the last state known, and may be old.
+    `assumed` if the deletion was not seen but concluded from its absence in a list: `obj` is then
+    the last known state, and may be old.
     """
 
     obj: T
@@ -40,4 +40,4 @@ class Deleted(Struct, Generic[T], frozen=True):
 Change: TypeAlias = Added[T] | Updated[T] | Deleted[T]
 
 Handler: TypeAlias = Callable[[Change[T]], None]
-"""Hears changes in order. It must not block and cannot await: it may only enqueue."""
+"""Receives changes in order. It must not block and cannot await: it may only enqueue."""

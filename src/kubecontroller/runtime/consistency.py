@@ -1,13 +1,13 @@
-"""Read your own writes: do not decide from a cache that is older than what we wrote.
+"""Read your own writes: do not decide from a cache that is older than what this process wrote.
 
-After each write the returned resourceVersion is noted for the owner it was done for. Before the
+After each write the returned resourceVersion is recorded for the owner it was done for. Before the
 next reconcile of that owner every cache concerned must have reached it. Versions are compared as
-numbers, within one cache only: caches of two namespaces are two, since a quiet one moves its
-version only by bookmarks, once a minute. One that cannot be compared is let through, since
+numbers, within one cache only: caches of two namespaces are two, since the version of a quiet one
+moves only by bookmarks, once a minute. A version that cannot be compared counts as reached, since
 waiting for it could never end; and nothing is waited for longer than `patience` seconds: an old
 cache is better than an object that is not reconciled.
 
-For deletions use `expectations`: the answer to a delete has no version that a cache reaches.
+For deletions use `expectations`: the response to a delete has no version that a cache reaches.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 class Versioned(Protocol):
-    """A cache that knows the version it has reached; an informer is one."""
+    """A cache that knows the version it has reached, such as an informer."""
 
     @property
     def version(self) -> str:
@@ -37,7 +37,7 @@ class Versioned(Protocol):
 class Consistency:
     """The versions written for each owner, and the caches that have to reach them.
 
-    `on_ready` is called with an owner whose caches caught up after it was held back.
+    `on_ready` is called with an owner whose caches caught up after it had to wait.
     Assumption: `wrote` and `limitation` are called by the one reconcile of that owner.
     """
 
@@ -58,24 +58,24 @@ class Consistency:
             self.add_cache(resource, cache)
 
     def add_cache(self, resource: str, cache: Versioned, *, namespace: str = "") -> None:
-        """Name the cache of a resource, in one namespace or in all that have none of their own."""
+        """Add the cache of a resource, for one namespace or for all that have none of their own."""
         self._caches[resource, namespace] = cache
         on_progress = getattr(cache, "on_progress", None)
         if on_progress is not None:
             on_progress.append(self._wake)
 
     def wrote(self, owner: Key, *, uid: str, resource: str, version: str) -> None:
-        """Note a write done for an owner; the newest version of each resource is kept."""
+        """Record a write done for an owner; the newest version of each resource is kept."""
         known_uid, versions = self._written.get(owner, (uid, {}))
         if known_uid != uid:
-            versions = {}  # another object of the same name: what was written before is not its
+            versions = {}  # another object of the same name: its writes begin here
         before = versions.get(resource, "")
         if not before or is_at_least(before, version) is not True:
             versions[resource] = version
         self._written[owner] = (uid, versions)
 
     def limitation(self, owner: Key) -> str | None:
-        """Return which cache is behind our own writes, or nothing when a decision may be taken."""
+        """Return which cache is behind the process's own writes, or nothing when it may decide."""
         behind = self._behind(owner)
         if behind is None:
             self._held_since.pop(owner, None)
@@ -96,14 +96,14 @@ class Consistency:
             cache = self._cache(resource, owner[0])
             if _is_behind(cache.version, version):
                 reached = cache.version or "nothing"
-                return f"the cache of {resource} has reached {reached}, we wrote {version}"
+                return f"the cache of {resource} has reached {reached}, own write: {version}"
             del versions[resource]
         if not versions:
             self._written.pop(owner, None)
         return None
 
     def _suspect(self, owner: Key, why: str) -> None:
-        """Have the watches of caches that are behind opened again: they may be dead."""
+        """Reopen the watches of caches that are behind: they may be dead."""
         for resource, version in self._written.get(owner, ("", {}))[1].items():
             cache = self._cache(resource, owner[0])
             suspect = getattr(cache, "suspect", None)
@@ -118,7 +118,7 @@ class Consistency:
         raise KeyError(f"no cache of {resource!r} in {namespace!r}: this store has {known}")
 
     def _wake(self) -> None:
-        """Have those reconciled that waited for a cache which has just moved on."""
+        """Enqueue the owners that waited for a cache which has just advanced."""
         for owner in list(self._held_since):
             if self._behind(owner) is None:
                 del self._held_since[owner]
@@ -126,7 +126,7 @@ class Consistency:
                     self.on_ready(owner)
 
     def forget(self, owner: Key, *, uid: str) -> None:
-        """Drop what was noted for an owner that is gone, unless it is another by now."""
+        """Drop the records of a deleted owner, unless another object has its name now."""
         known: tuple[str, Any] | None = self._written.get(owner)
         if known is not None and known[0] == uid:
             del self._written[owner]

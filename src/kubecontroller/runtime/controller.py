@@ -1,17 +1,17 @@
-"""Workers that bring objects, one key at a time, to where they should be.
+"""Workers that reconcile objects, one key at a time.
 
-A reconciler is one function: `async def reconcile(key) -> Done | Again | Retry | Stop`. Only the
-key reaches it, never the event: what to do is derived from the world as it is.
+A reconciler is one function: `async def reconcile(key) -> Done | Again | Retry | Stop`. It gets
+only the key, never the event: what to do is derived from the current state.
 
 Guarantees:
 - One key is never reconciled twice at a time; different keys are, by up to `workers` workers.
-- A worker never dies: whatever a reconcile or the gate raises is a `Retry`, logged with its
-  reconcile id; trouble with the API as one line, a bug with its traceback. So is a cancellation
-  that was not meant for the worker (the reconcile awaited something another task cancelled), and
-  an answer that is not an outcome.
+- A worker never dies: an error of a reconcile or of the gate is a `Retry`, logged with its
+  reconcile id; an error of the API as one line, a bug with its traceback. So is a cancellation
+  that was not meant for the worker (the reconcile awaited something that another task cancelled),
+  and a result that is not an outcome.
 - A reconcile that exceeds its deadline is cancelled and retried, so a key that hangs costs one
   worker for that long and a key that fails costs nothing but its own growing wait.
-- Urgent keys find a worker though all others hang: `urgent_workers` take nothing else.
+- Urgent keys find a worker even if all others hang: `urgent_workers` take nothing else.
 - Keys of the first list and of resyncs wait behind keys of real events.
 - Nothing is reconciled before every cache has synced.
 """
@@ -50,7 +50,7 @@ _log = logging.getLogger(__name__)
 
 Reconcile: TypeAlias = Callable[[Key], Awaitable[Outcome]]
 Gate: TypeAlias = Callable[[Key], str | None]
-"""Why a key cannot be reconciled yet, or nothing: such as a cache behind our own writes."""
+"""Why a key cannot be reconciled yet, or nothing: such as a cache behind the last own write."""
 
 _RECONCILE_BOUNDS: Final = (
     0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9,
@@ -58,7 +58,7 @@ _RECONCILE_BOUNDS: Final = (
     60,
 )  # fmt: skip
 URGENT_PRIORITY: Final = 10
-"""For keys that somebody waits for now; `urgent_workers` take these and no others."""
+"""The priority of keys that must not wait; `urgent_workers` take these and no others."""
 _JITTER = 0.1
 _GATE_SECONDS = 1.0
 
@@ -68,7 +68,7 @@ class CachesNotSynced(RuntimeError):  # noqa: N818 - the state of affairs
 
 
 class Watch(Struct, frozen=True):
-    """One source of keys: whose changes, which of them count, and whom they are about."""
+    """One source of keys: an informer, which of its changes count, and the keys they trigger."""
 
     informer: Informer[Any]
     trigger: Trigger[Any] = itself
@@ -76,7 +76,7 @@ class Watch(Struct, frozen=True):
 
 
 class Tally:
-    """What the controller has done, for metrics."""
+    """Counters of a controller, for metrics."""
 
     def __init__(self) -> None:
         self.results: dict[str, int] = dict.fromkeys(
@@ -89,7 +89,7 @@ class Tally:
 
 
 class Controller:
-    """A reconciler with its queue, its sources and its workers."""
+    """A reconciler with its queue, its watches and its workers."""
 
     def __init__(
         self,
@@ -125,21 +125,21 @@ class Controller:
         self._tasks: list[asyncio.Task[None]] = []
 
     def enqueue(self, key: Key, *, reason: str = "asked for", priority: int = 0) -> None:
-        """Have a key reconciled; the reason is for the log only."""
+        """Enqueue a key; the reason is for the log only."""
         self._reasons.setdefault(key, reason)
         self.queue.add(key, priority=priority)
 
     def listen(self) -> None:
-        """Begin to collect keys from the sources; workers may start later (warm-up)."""
+        """Begin to collect keys from the watches; workers may start later (warm-up)."""
         if self._subscriptions:
             return
         for watch in self.watches:
             self._subscriptions.append(watch.informer.subscribe(self._handler(watch)))
 
     async def wait_synced(self, *, timeout: float = 120.0) -> None:
-        """Return when every source has told its first list; one that is optional may tell it later.
+        """Return when every watch has delivered its first list; an optional one may do so later.
 
-        Errors: `CachesNotSynced` after the timeout, with what is missing and the last trouble.
+        Errors: `CachesNotSynced` after the timeout, with what is missing and the last error.
         """
         try:
             async with asyncio.timeout(timeout):
@@ -173,7 +173,7 @@ class Controller:
     async def stop(self, *, grace: float) -> None:
         """Take no more keys, let running reconciles end within `grace` seconds, then cancel them.
 
-        Keys that were not begun are dropped: the process that takes over lists them again.
+        Keys that were not started are dropped: the process that takes over lists them again.
         """
         self._unlisten()
         self.queue.shut_down_now()
@@ -207,7 +207,7 @@ class Controller:
         def handle(change: Change[Any]) -> None:
             if watch.when is not None and not watch.when(change):
                 return
-            priority = LOW_PRIORITY if _is_old_news(change) else 0
+            priority = LOW_PRIORITY if _is_initial_or_resync(change) else 0
             for key in watch.trigger(change):
                 self._reasons.setdefault(key, f"{kind} {type(change).__name__.lower()}")
                 self.queue.add(key, priority=priority)
@@ -242,7 +242,7 @@ class Controller:
                 return
             if waiting_for is not None:
                 _log.debug("waiting for a cache", extra=fields(waiting_for=waiting_for))
-                # Not a failure: what opens the gate wakes the key; this is only for safety.
+                # Not a failure: a change that opens the gate enqueues the key; this is for safety.
                 self.queue.add_after(key, _GATE_SECONDS, priority=self.queue.priority_of(key))
                 return
             _log.debug("reconcile", extra=fields(reason=reason))
@@ -263,7 +263,7 @@ class Controller:
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
-                raise  # meant for us: the controller stops
+                raise  # the controller stops
             self.tally.panics += 1
             _log.exception("the reconcile awaited something that was cancelled; will retry")
             return Retry("the reconcile awaited something that another task cancelled")
@@ -273,7 +273,7 @@ class Controller:
             self.tally.timeouts += 1
             return Retry(f"the reconcile did not end within {self._deadline:g} s")
         except KubeError as error:
-            return Retry(error)  # trouble with the API is not a bug: one line, no traceback
+            return Retry(error)  # an error of the API is not a bug: one line, no traceback
         except Exception as error:
             self.tally.panics += 1
             _log.exception("the reconcile raised; will retry")
@@ -310,7 +310,7 @@ class Controller:
                 assert_never(outcome)
 
 
-def _is_old_news(change: Change[Any]) -> bool:
+def _is_initial_or_resync(change: Change[Any]) -> bool:
     match change:
         case Added(_, initial):
             return initial

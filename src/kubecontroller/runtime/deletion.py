@@ -1,8 +1,8 @@
-"""Deleting what must not be deleted by mistake.
+"""Deletion of objects that must not be deleted by mistake.
 
-A cache may be minutes old: a restarted operator that listed from a lagging API server has deleted
-data elsewhere. So the object is read live (by quorum) first, the reason to delete it is checked on
-what was read, and the delete carries the uid and the version it was decided on.
+A cache may be minutes old: restarted operators that listed from a lagging API server are known to
+have deleted data. So the object is read live (by quorum) first, the reason to delete it is checked
+on that object, and the delete carries its uid and its version.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from kubecontroller.client.meta import Key, meta_of
 from kubecontroller.client.scheme import Kind
 from kubecontroller.runtime.expectations import Expectations
 
-__all__ = ["delete_after_live_look"]
+__all__ = ["delete_after_live_read"]
 
 T = TypeVar("T")
 
 
-async def delete_after_live_look(
+async def delete_after_live_read(
     client: Client,
     kind: Kind[T],
     key: Key,
@@ -39,12 +39,13 @@ async def delete_after_live_look(
     expectations: Expectations[Key] | None = None,
     propagation: Propagation | None = None,
 ) -> str | None:
-    """Delete the object of that uid, if a live read still gives reason to; why not, or nothing.
+    """Delete the object of that uid, if a live read confirms the reason; why not, or nothing.
 
-    `limitation` is asked about the live object. Gone already, or another one by now: that is a
-    reason not to, and no error. The deletion is expected of `owner` before it is sent.
+    `limitation` is called with the live object. An object that is gone already, or has been
+    replaced by another one, is a reason not to delete, not an error. The deletion is expected of
+    `owner` before it is sent.
 
-    Errors: those of the API; the expectation is taken back only when it surely was not done.
+    Errors: those of the API; the expectation is withdrawn only when it was certainly not done.
     """
     try:
         live = await client.get(kind, key)
@@ -69,9 +70,9 @@ async def delete_after_live_look(
     except (NotFound, Conflict) as error:
         _take_back(expectations, owner, uid)
         gone = isinstance(error, NotFound)
-        return "it is gone already" if gone else "it changed while we looked"
+        return "it is gone already" if gone else "it changed in the meantime"
     except (ServerError, NoAnswer, ConnectionBroken):
-        raise  # it may have been carried out: it is expected until the object is seen, or too long
+        raise  # it may have been executed: expected until the object is seen, or too long
     except KubeError:
         _take_back(expectations, owner, uid)  # it was refused, or never sent
         raise

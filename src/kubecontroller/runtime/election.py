@@ -1,13 +1,13 @@
-"""Leadership of a process: an election that a busy program cannot starve, and writes it fences.
+"""Leader election of a process that a busy event loop cannot starve, and fencing of its writes.
 
-The election runs in a thread of its own, with its own loop and its own connection: a main loop
-that is busy for seconds must not lose the lease, and one that is stuck for good must not keep it.
+The election runs in its own thread, with its own loop and its own connection: a main loop that is
+busy for seconds must not lose the lease, and one that is stuck must not keep it.
 
 Three things together keep two leaders from writing:
 1. A holder stops `renew_deadline` after its last renewal; others wait `duration`, which is longer.
-2. `FencedTransport` has each write ask right before it is sent, retries included, so a program
-   that was stopped (a debugger, a suspended machine) and continues later writes nothing.
-3. `Watchdog` ends the process when the main loop does not turn any more.
+2. `FencedTransport` checks the lease right before each write is sent, retries included, so that a
+   process that was stopped (a debugger, a suspended machine) and continues later writes nothing.
+3. `Watchdog` ends the process when the main loop no longer runs.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class LeadershipLost(RuntimeError):  # noqa: N818 - what happened
-    """The lease was lost; the process must end, and not by saying goodbye to what it led."""
+    """The lease was lost; the process must end at once, without an orderly stop of its parts."""
 
 
 class NotLeader(KubeError):  # noqa: N818 - as its base names its children
-    """A write was refused on our side, because we do not lead (any more)."""
+    """A write was not sent, because this process does not lead (any more)."""
 
     def __init__(self, request: Request) -> None:
         self.request = request
@@ -61,7 +61,7 @@ class NotLeader(KubeError):  # noqa: N818 - as its base names its children
 
 
 class Leadership(Protocol):
-    """Something that knows whether we lead."""
+    """Knows whether this process leads."""
 
     def is_leader(self) -> bool:
         """Whether a write may be sent now."""
@@ -74,35 +74,35 @@ class Leadership(Protocol):
 
 
 class Election(Leadership, Protocol):
-    """Runs for leader beside a program."""
+    """Takes part in the leader election beside a program."""
 
     settings: LeaseSettings
     lost: asyncio.Event
 
     @property
     def holder(self) -> str:
-        """Who was last seen to hold the lease; empty if none."""
+        """The identity that was last seen to hold the lease; empty if none."""
         ...
 
     def start(self) -> None:
-        """Begin to run for leader. Call it in the main loop."""
+        """Begin to take part in the election. Call it in the main loop."""
         ...
 
     async def wait_leading(self) -> None:
-        """Return when we lead."""
+        """Return when this process leads."""
         ...
 
     async def stop(self, *, timeout: float = 5.0) -> None:
-        """Give the lease back, if we hold it and the settings say so, and end."""
+        """Release the lease, if it is held and the settings say so, and end."""
         ...
 
 
 class FencedTransport:
-    """A transport that sends writes only while we lead. Reads pass.
+    """A transport that sends writes only while this process leads. Reads pass.
 
-    The transport underneath asks again whenever it is about to send: a write may wait for a free
-    connection, a plugin or a server that asked for patience, and the lease be lost meanwhile. A
-    write is given up when the fence falls.
+    The transport underneath checks again whenever it is about to send: a write may wait for a free
+    connection, a plugin or a server that asked to wait, and the lease be lost meanwhile. A write is
+    given up when the fence expires.
     """
 
     def __init__(self, transport: Transport, leadership: Leadership) -> None:
@@ -110,7 +110,7 @@ class FencedTransport:
         self._leadership = leadership
 
     async def request(self, request: Request, *, timeout: float) -> Response:
-        """Send a request, if it is a read or we lead.
+        """Send a request, if it is a read or this process leads.
 
         Errors: `NotLeader`, besides those of the transport.
         """
@@ -140,8 +140,8 @@ class ElectionThread:
     """Runs the election beside the main loop.
 
     `connect` is called in the thread, for a connection that only the election uses. The callbacks
-    are called in the main loop. `wait_leading` returns when we lead; `lost` is set when we do no
-    longer, or never will: any end of the thread that was not asked for counts as a lost lease.
+    are called in the main loop. `wait_leading` returns when this process leads; `lost` is set when
+    it no longer does, or never will: any unexpected end of the thread counts as a lost lease.
     """
 
     def __init__(self, settings: LeaseSettings, connect: Callable[[], Transport]) -> None:
@@ -169,26 +169,26 @@ class ElectionThread:
 
     @property
     def holder(self) -> str:
-        """Who was last seen to hold the lease; empty if none."""
+        """The identity that was last seen to hold the lease; empty if none."""
         return self._holder
 
     def start(self) -> None:
-        """Begin to run for leader. Call it in the main loop."""
+        """Begin to take part in the election. Call it in the main loop."""
         self._main = asyncio.get_running_loop()
         self._thread = threading.Thread(target=self._run, name="election", daemon=True)
         self._thread.start()
 
     async def wait_leading(self) -> None:
-        """Return when we lead."""
+        """Return when this process leads."""
         await self.leading.wait()
 
     async def stop(self, *, timeout: float = 5.0) -> None:
-        """Give the lease back, if we hold it and the settings say so, and end the thread."""
+        """Release the lease, if it is held and the settings say so, and end the thread."""
         if self._thread is None:
             return
         self._stop_asked = True
         if self._loop is not None and not self._ended.is_set():
-            with suppress(RuntimeError):  # its loop has just closed: it is over
+            with suppress(RuntimeError):  # its loop has just closed
                 self._loop.call_soon_threadsafe(self._cancel)
         try:
             async with asyncio.timeout(timeout):
@@ -208,8 +208,8 @@ class ElectionThread:
         finally:
             self.fence.drop()
             if not self._stop_asked:
-                self._tell(self.lost.set)
-            self._tell(self._ended.set)
+                self._notify(self.lost.set)
+            self._notify(self._ended.set)
 
     async def _elect(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -227,7 +227,7 @@ class ElectionThread:
         )
         try:
             await elector.acquire()
-            self._tell(self.leading.set)
+            self._notify(self.leading.set)
             await elector.hold()
         except asyncio.CancelledError:
             if self.settings.release_on_exit:
@@ -243,13 +243,13 @@ class ElectionThread:
     def _note_leader(self, holder: str) -> None:
         self._holder = holder
 
-    def _tell(self, callback: Callable[[], None]) -> None:
+    def _notify(self, callback: Callable[[], None]) -> None:
         if self._main is not None and not self._main.is_closed():
             self._main.call_soon_threadsafe(callback)
 
 
 def exit_because_stuck(stalled: float) -> None:
-    """Write down what every thread does, and end the process without asking it."""
+    """Write the stacks of all threads to standard error, and end the process."""
     sys.stderr.write(f"the event loop has not turned for {stalled:.1f} s; ending the process\n")
     faulthandler.dump_traceback(file=sys.stderr, all_threads=True)
     sys.stderr.flush()
@@ -257,9 +257,9 @@ def exit_because_stuck(stalled: float) -> None:
 
 
 class Watchdog:
-    """Notices when the main loop no longer turns, from a thread that does not need it.
+    """Detects from a separate thread that the main loop no longer runs.
 
-    `limit` is how many seconds the loop may stand still; then `on_stuck` is called in the thread,
+    `limit` is how many seconds the loop may be blocked; then `on_stuck` is called in the thread,
     once. The default writes all stacks to standard error and ends the process with status 70.
     """
 
@@ -295,7 +295,7 @@ class Watchdog:
         last_look = time.monotonic()
         while not self._stopped.wait(self._limit / 5):
             now = time.monotonic()
-            # A machine that slept stops this thread too: only time we were awake counts.
+            # A suspended machine stops this thread too: only time awake counts.
             if now - last_look > self._limit:
                 self._beat = max(self._beat, now - self._limit / 2)
             last_look = now

@@ -1,13 +1,13 @@
-"""Events for people: recorded without waiting, merged when alike, limited when many.
+"""Events: recorded without waiting, aggregated when similar, rate limited.
 
-Guarantees: `record` never blocks, never raises and never slows a reconcile; what cannot be sent
-is dropped and counted. Memory is bounded.
+Guarantees: `record` never blocks, never raises and never slows a reconcile; an event that cannot be
+sent is dropped and counted. Memory is bounded.
 
-Three things keep a noisy controller from flooding the API server, in this order:
+Three limits keep a noisy controller from flooding the API server, in this order:
 1. *Spam*: each (source, object, type) has a bucket of 25 events, refilled one every 300 s.
 2. *Similar events*: from the tenth different message of one (source, object, type, reason) within
-   600 s on, one "(combined from similar events)" event stands for them.
-3. *Same event*: one that was sent before is patched, its count grows.
+   600 s on, one "(combined from similar events)" event is sent for all of them.
+3. *Same event*: an event that was sent before is patched and its count is increased.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ V = TypeVar("V")
 
 
 class EventType(StrEnum):
-    """How an event is meant."""
+    """The type of an event."""
 
     NORMAL = "Normal"
     WARNING = "Warning"
 
 
 class Regarding(Struct, frozen=True):
-    """The object an event is about; `field_path` is a part of it, `host` where it happened."""
+    """The object of an event; `field_path` is a part of it, `host` where it happened."""
 
     api_version: str
     kind: str
@@ -71,7 +71,7 @@ class Regarding(Struct, frozen=True):
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """Which object it is, whatever its version."""
+        """The identity of the object, whatever its version."""
         return (
             *(self.api_version, self.kind, self.namespace, self.name, self.uid),
             *(self.field_path, self.host),
@@ -94,7 +94,7 @@ class _Event(Struct, frozen=True):
 
 
 class _Recent(OrderedDict[K, V], Generic[K, V]):
-    """A mapping that forgets what was used least recently."""
+    """A mapping that drops the entries that were used least recently."""
 
     def touch(self, key: K, value: V) -> None:
         self[key] = value
@@ -104,7 +104,7 @@ class _Recent(OrderedDict[K, V], Generic[K, V]):
 
 
 class Correlator:
-    """Decides what becomes of an event. Pure but for its memory; the clock is an argument."""
+    """Decides whether an event is sent. Pure but for its memory; the clock is an argument."""
 
     def __init__(self) -> None:
         self._buckets: _Recent[object, tuple[float, float]] = _Recent()
@@ -173,11 +173,11 @@ class Recorder:
         self.sent = 0
 
     def normal(self, regarding: Regarding, reason: str, message: str) -> None:
-        """Record that something happened as it should."""
+        """Record a normal event."""
         self._record(_Event(regarding, EventType.NORMAL, reason, message[:_LONGEST_MESSAGE]))
 
     def warning(self, regarding: Regarding, reason: str, message: str) -> None:
-        """Record that something needs a person's eye."""
+        """Record a warning."""
         self._record(_Event(regarding, EventType.WARNING, reason, message[:_LONGEST_MESSAGE]))
 
     def _record(self, event: _Event) -> None:
@@ -195,14 +195,14 @@ class Recorder:
                 await self._handle(event)
             except (
                 Exception
-            ):  # one event, such as one that cannot be encoded, must not end the rest
+            ):  # one event, such as one that cannot be encoded, must not stop the others
                 self.dropped += 1
                 _log.exception("event dropped: it cannot be sent")
             finally:
                 self._queue.task_done()
 
     async def drain(self, *, timeout: float = 5.0) -> None:
-        """Wait until what was recorded is sent or dropped; give up after the timeout."""
+        """Wait until all recorded events are sent or dropped; give up after the timeout."""
         try:
             async with asyncio.timeout(timeout):
                 await self._queue.join()
@@ -222,7 +222,7 @@ class Recorder:
                 if not _is_worth_retrying(error):
                     _log.warning("event refused", extra=fields(error=error, reason=event.reason))
                     break
-                # The first wait is random: recorders that failed together must not come together.
+                # The first wait is random: recorders that failed together must not retry together.
                 share = self._random() if attempt == 0 else 1.0
                 await asyncio.sleep(_RETRY_SECONDS * share)
             else:
@@ -239,7 +239,7 @@ class Recorder:
             try:
                 await self._client.patch(EVENTS, key, MergePatch(self._again(event, count + 1)))
             except NotFound:
-                pass  # events expire; write it again, with the count that it had
+                pass  # events expire: create it again, with its count
             else:
                 self._sent.touch(identity, (key, count + 1))
                 return

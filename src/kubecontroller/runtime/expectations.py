@@ -1,11 +1,11 @@
-"""What we did and have not yet seen come back: creations counted, deletions by uid.
+"""Writes that a cache has not shown yet: creations counted, deletions by uid.
 
-A controller that created three pods and does not see them yet would create three more. It says
-what it expects *before* it acts, handlers note what they observe, and no new decision is taken
-until all has been observed or the expectation has grown old.
+A controller that created three pods and does not see them yet would create three more. It records
+what it expects *before* it acts, handlers record what they observe, and no new decision is taken
+until everything was observed or the expectation has expired.
 
 Most controllers do not need counts: fixed names and server-side apply make a second creation
-harmless. Deletions do: the answer to a delete has no version to wait for, so they are tracked by
+harmless. Deletions do: the response to a delete has no version to wait for, so they are tracked by
 uid, each counted once however often its end is observed.
 """
 
@@ -41,30 +41,30 @@ class Expectations(Generic[K]):
         self._by_owner: dict[K, _Expected] = {}
 
     def expect_creations(self, owner: K, count: int) -> None:
-        """Say, before creating, how many objects will be created."""
+        """Record, before creating, how many objects will be created."""
         self._renewed(owner).creations += count
 
     def expect_deletions(self, owner: K, uids: Iterable[str]) -> None:
-        """Say, before deleting, which objects will be deleted."""
+        """Record, before deleting, which objects will be deleted."""
         self._renewed(owner).deletions.update(uids)
 
     def creation_observed(self, owner: K) -> None:
-        """Note that a creation came back."""
+        """Record that a creation was observed."""
         expected = self._by_owner.get(owner)
         if expected is not None and expected.creations > 0:
             expected.creations -= 1
 
     creation_failed = creation_observed
-    """Note that a creation failed, and so will never come back."""
+    """Record that a creation failed, and so will never be observed."""
 
     def deletion_observed(self, owner: K, uid: str) -> None:
-        """Note that an object is gone, or going: its first sign counts, the others do nothing."""
+        """Record that an object is deleted, or terminating: only the first observation counts."""
         expected = self._by_owner.get(owner)
         if expected is not None:
             expected.deletions.discard(uid)
 
     deletion_failed = deletion_observed
-    """Note that a deletion failed, and so will never come back."""
+    """Record that a deletion failed, and so will never be observed."""
 
     def limitation(self, owner: K) -> str | None:
         """Return what has not been observed yet, or nothing when a decision may be taken.
@@ -85,11 +85,11 @@ class Expectations(Generic[K]):
         return f"not observed yet: {' and '.join(parts)}" if parts else None
 
     def forget(self, owner: K) -> None:
-        """Expect nothing of an owner that is gone."""
+        """Drop the expectations of a deleted owner."""
         self._by_owner.pop(owner, None)
 
     def _renewed(self, owner: K) -> _Expected:
-        """Return the owner's expectations, started afresh if they were met or are too old."""
+        """Return the owner's expectations, new ones if they were met or have expired."""
         expected = self._by_owner.get(owner)
         now = self._clock()
         if expected is None or now - expected.since > self._ttl or not _is_open(expected):

@@ -1,4 +1,4 @@
-"""Turns on the event loop: who has much to do without waiting lets others run in between."""
+"""Fairness on the event loop: a task with much work lets other tasks run in between."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _STEPS = 256
 
 
 class Turn:
-    """One task's turn: over after half a millisecond, or 256 steps where time stands still.
+    """The turn of a task: over after half a millisecond, or 256 steps where time does not advance.
 
     Call `step` after each piece of work that may not have waited. A burst of ten thousand events
-    then delays a lease renewal, a probe or a worker by about a millisecond and not by all of it.
+    then delays a lease renewal, a probe or a worker by about a millisecond, not by the whole burst.
     """
 
     __slots__ = ("_since", "_steps")
@@ -24,7 +24,7 @@ class Turn:
         self._steps = 0
 
     async def step(self) -> None:
-        """Count a piece of work, and let others run if the turn is over."""
+        """Count a piece of work, and let other tasks run if the turn is over."""
         self._steps += 1
         loop = asyncio.get_running_loop()
         if self._steps < _STEPS and loop.time() - self._since < _SECONDS:

@@ -1,9 +1,9 @@
-"""Finalizers: work that must be done before an object may go.
+"""Finalizers: work that must be done before an object may be deleted.
 
 The order that never leaves anything behind: add the finalizer *by itself* before creating what
 has to be cleaned up; when the object is being deleted, clean up first and remove the finalizer
-last. Both are JSON patches that test what they assume, so that a finalizer somebody else changed
-meanwhile is never lost. `Finalizer` keeps that order around a reconcile.
+last. Both are JSON patches that test what they assume, so that a finalizer that another client
+changed meanwhile is never lost. `Finalizer` keeps that order around a reconcile.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ T = TypeVar("T")
 
 
 def has_finalizer(obj: HasMetadata | Mapping[str, Any], name: str) -> bool:
-    """Whether an object waits for this finalizer."""
+    """Whether an object has this finalizer."""
     return name in (meta_of(obj).finalizers or ())
 
 
 async def add_finalizer(
     client: Client, kind: Kind[Any], obj: HasMetadata | Mapping[str, Any], name: str
 ) -> bool:
-    """Add a finalizer, unless it is there or the object is being deleted; whether it was added.
+    """Add a finalizer, unless the object has it or is being deleted; whether it was added.
 
-    Errors: `Conflict` or `Invalid` when the object changed meanwhile: look again, decide again.
-    `NotFound` when it is gone: there is nothing to protect, and creating for it must not go on.
+    Errors: `Conflict` or `Invalid` when the object changed meanwhile: read it again, decide again.
+    `NotFound` when it is gone: there is nothing to protect, and nothing may be created for it.
     """
     meta = meta_of(obj)
     if meta.is_deleting or name in (meta.finalizers or ()):
@@ -52,7 +52,7 @@ async def add_finalizer(
 async def remove_finalizer(
     client: Client, kind: Kind[Any], obj: HasMetadata | Mapping[str, Any], name: str
 ) -> bool:
-    """Remove a finalizer; whether it was us. An object that is gone is no error.
+    """Remove a finalizer; whether this call did it. An object that is gone is not an error.
 
     When the object changed meanwhile it is read again; it must still be the same one, by uid.
 
@@ -71,7 +71,7 @@ async def remove_finalizer(
             if fresh is None or fresh.uid != meta.uid:
                 return False
             if isinstance(refusal, Invalid) and fresh.resource_version == meta.resource_version:
-                raise  # it did not change: somebody does not want it removed
+                raise  # it did not change: an admission rule refuses the removal
             meta = fresh
         else:
             return True
@@ -86,9 +86,9 @@ async def remove_finalizer(
 class Finalizer(Generic[T]):
     """A finalizer around the reconcile of one kind: it is added before, and removed after.
 
-    Guarantees: `follow` runs only for objects that hold the finalizer and are not being deleted;
-    `clean_up` runs only for an object that is being deleted now, as the server has it and with the
-    uid that was seen, however old the cache is; the finalizer is removed only after it.
+    Guarantees: `follow` runs only for objects that have the finalizer and are not being deleted;
+    `clean_up` runs only for an object that is being deleted now according to the API server, with
+    the uid that was observed, however old the cache is; the finalizer is removed only after it.
     """
 
     def __init__(self, client: Client, kind: Kind[T], name: str) -> None:
@@ -103,15 +103,15 @@ class Finalizer(Generic[T]):
     ) -> Outcome:
         """Reconcile an object, or clean up after it.
 
-        `clean_up` returns nothing once everything is clean, and the object may go; an outcome
-        keeps it: `Again` to look later, `Done` to wait for a change.
+        `clean_up` returns nothing once everything is clean, and the object may be deleted; an
+        outcome keeps it: `Again` to check later, `Done` to wait for a change.
 
-        Errors: those of `add_finalizer` and `remove_finalizer`, and what the two raise.
+        Errors: those of `add_finalizer`, `remove_finalizer` and the two functions.
         """
         meta = meta_of(obj)
         if not meta.is_deleting:
             if await add_finalizer(self._client, self._kind, obj, self.name):
-                return Done()  # it comes back as an event
+                return Done()  # the change is reported as an event
             return await follow()
         if not has_finalizer(obj, self.name):
             return Done()

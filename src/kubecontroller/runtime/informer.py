@@ -1,22 +1,22 @@
-"""A cache of one kind that is kept up to date, and tells its handlers what changed.
+"""A cache of one kind that is kept up to date, and notifies its handlers of changes.
 
 Guarantees:
-- The cache is changed and `version` moved on first, then handlers are told, in order, each change
-  once: who is woken by a change finds that the cache has reached it.
-- A re-list replaces the cache in one piece; objects that are gone are told as `Deleted(assumed)`.
-- An object deleted and created again under the same name is told as `Deleted` and `Added`, even
-  when only the last state was seen: the uid tells them apart.
-- A handler has synced when it was told everything the first list held; one that subscribes late
-  is told what is there at once.
-- An object that cannot be read does not stop the others: it is set aside and logged once. What was
-  known of it before stays in the cache, since it is there still.
+- The cache and `version` are updated first, then handlers are notified, in order, of each change
+  once: a reconcile that a change triggers finds that the cache has reached it.
+- A relist replaces the cache in one piece; missing objects are reported as `Deleted(assumed)`.
+- An object deleted and created again under the same name is reported as `Deleted` and `Added`, even
+  when only the last state was seen: the uid differs.
+- A handler has synced when it received every object of the first list; one that subscribes late
+  receives the present objects at once.
+- An object that cannot be decoded does not stop the others: it is kept apart and logged once. Its
+  last known state stays in the cache, since it still exists.
 - A burst of events does not starve the loop: it yields every half millisecond or 256 events.
 
 - A handler that raises is logged and called again with the object as it is then, after growing
-  waits: an event is not lost because the code that maps it to a key stumbled once.
+  waits: an event is not lost because the code that maps it to a key failed once.
 
 Assumptions: one event loop; handlers only enqueue; cached objects are never changed.
-Errors: trouble with the server is logged, waited out and counted; `run` ends only by cancellation.
+Errors: those of the server are logged, counted and retried; `run` ends only by cancellation.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from kubecontroller.runtime.fairness import Turn
 from kubecontroller.runtime.store import Index, Reader, Store, by_namespace, by_owner
 from kubecontroller.runtime.watch_states import (
     Applied,
-    Aside,
     Event,
+    Failed,
     Progress,
     Removed,
     Replaced,
     State,
-    Trouble,
+    Undecodable,
     Unlisted,
 )
 from kubecontroller.runtime.watcher import OpenStream, Watcher
@@ -55,13 +55,13 @@ T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 _RESYNC_SPREAD = 0.1
-_LIST_SECONDS = 600.0  # a large list over a slow line takes long; silence is limited by itself
+_LIST_SECONDS = 600.0  # a large list over a slow connection takes long; silence has its own limit
 _RETRY_SECONDS, _RETRY_MOST_SECONDS = 1.0, 300.0
-_TOLD_WITHIN, _TOLD_WITHIN_MOST = 5.0, 60.0
+_SHOWN_WITHIN_SECONDS, _TOLD_WITHIN_MOST = 5.0, 60.0
 
 
 class Subscription(Generic[T]):
-    """One handler's place at an informer, and whether it has been told everything once."""
+    """The subscription of a handler to an informer, and whether it has received the first list."""
 
     def __init__(self, handler: Handler[T], cancel: Callable[[Subscription[T]], None]) -> None:
         self._handler = handler
@@ -71,7 +71,7 @@ class Subscription(Generic[T]):
 
     @property
     def has_synced(self) -> bool:
-        """Whether the handler was told everything the first list held. Never turns back."""
+        """Whether the handler received everything in the first list. Never becomes false again."""
         return self._synced.is_set()
 
     async def wait_synced(self) -> None:
@@ -83,8 +83,8 @@ class Subscription(Generic[T]):
         self._cancelled = True
         self._cancel(self)
 
-    def tell(self, change: Change[T]) -> bool:
-        """Hand one change to the handler; whether it took it. What it raises is logged."""
+    def deliver(self, change: Change[T]) -> bool:
+        """Pass one change to the handler; whether it succeeded. Errors are logged."""
         if self._cancelled:
             return True
         try:
@@ -94,13 +94,13 @@ class Subscription(Generic[T]):
             return False
         return True
 
-    def latch(self) -> None:
-        """Note that the handler has been told everything."""
+    def mark_synced(self) -> None:
+        """Record that the handler has received the first list."""
         self._synced.set()
 
 
 class _Collection(Generic[T]):
-    """One collection of the API as the watcher wants it."""
+    """One collection of the API, in the form that the watcher needs."""
 
     def __init__(
         self, client: Client, kind: Kind[T], namespace: str, labels: str, fields: str
@@ -141,11 +141,11 @@ class _Collection(Generic[T]):
 class Informer(Generic[T]):
     """The cache of one kind in one namespace (or all), narrowed by selectors.
 
-    `cache` is what everyone reads. `transform` runs once before an object is stored, to drop what
-    is not read; it must keep the metadata. `resync` replays the cache to the handlers every so
-    many seconds, give or take a tenth, without asking the server. What is `optional` is not waited
-    for where the server refuses it or has no such kind: who reads such a cache asks `has_synced`
-    first.
+    `cache` is for readers. `transform` runs once before an object is stored, to drop fields that
+    are not read; it must keep the metadata. `resync` replays the cache to the handlers at that
+    interval in seconds, give or take a tenth, without a request. An `optional` informer is not
+    waited for where the server refuses it or has no such kind: readers of such a cache check
+    `has_synced` first.
     """
 
     def __init__(
@@ -196,12 +196,12 @@ class Informer(Generic[T]):
 
     @property
     def version(self) -> str:
-        """The version the cache has reached, by changes and bookmarks; empty before the first."""
+        """The version that the cache has reached, by changes and bookmarks; empty at first."""
         return self._version
 
     @property
     def has_synced(self) -> bool:
-        """Whether the first list is in the cache and was told to every handler."""
+        """Whether the first list is in the cache and every handler received it."""
         return self._synced.is_set()
 
     async def wait_synced(self) -> None:
@@ -213,7 +213,7 @@ class Informer(Generic[T]):
         await self._answered.wait()
 
     def add_index(self, name: str, index: Index) -> None:
-        """Make objects findable by another property."""
+        """Add an index, by another property of objects."""
         self._store.add_index(name, index)
 
     def owned_by(self, uid: str) -> list[T]:
@@ -221,13 +221,13 @@ class Informer(Generic[T]):
         return self.cache.find("owner", uid)
 
     def subscribe(self, handler: Handler[T]) -> Subscription[T]:
-        """Tell a handler every change from now on, and first what is already there."""
+        """Call a handler with every change from now on, and first with the present objects."""
         subscription = Subscription(handler, self._unsubscribe)
         if self.has_synced or len(self.cache):
             for obj in self.cache:
-                subscription.tell(Added(obj, initial=True))
+                subscription.deliver(Added(obj, initial=True))
         if self.has_synced:
-            subscription.latch()
+            subscription.mark_synced()
         self._subscriptions.append(subscription)
         return subscription
 
@@ -251,8 +251,8 @@ class Informer(Generic[T]):
                 self._version_waiters.remove(waiter)
         return True
 
-    def expect(self, version: str, *, within: float = _TOLD_WITHIN) -> None:
-        """Note a version that was written: a stream that does not show it soon is opened again."""
+    def expect(self, version: str, *, within: float = _SHOWN_WITHIN_SECONDS) -> None:
+        """Record a written version: a stream that does not show it soon is opened again."""
         if not version or self._has_reached(version):
             return
 
@@ -266,7 +266,7 @@ class Informer(Generic[T]):
         asyncio.get_running_loop().call_later(within, check)
 
     def suspect(self, why: str) -> None:
-        """Take the watch for dead: it is opened again at the version reached."""
+        """Consider the watch dead: it is opened again at the version reached."""
         _log.warning("the watch of %s is opened again: %s", self.kind.resource, why)
         self._watcher.suspect()
 
@@ -284,33 +284,33 @@ class Informer(Generic[T]):
                 resync.cancel()
             await self._watcher.close()
 
-    # Taking events in
+    # Events of the watcher
 
     async def _take(self, event: Event[T]) -> None:
-        if not isinstance(event, Trouble):
+        if not isinstance(event, Failed):
             self.last_error = None
         match event:
             case Applied(obj):
                 changes = self._put(obj)
                 self._reach(meta_of(obj).resource_version)  # type: ignore[arg-type]
-                await self._tell(self._subscriptions, changes)
+                await self._notify(self._subscriptions, changes)
             case Removed(obj):
                 changes = self._remove(obj)
                 self._reach(meta_of(obj).resource_version)  # type: ignore[arg-type]
-                await self._tell(self._subscriptions, changes)
-            case Aside(what, gone):
-                changes = self._set_aside(what, gone=gone)
+                await self._notify(self._subscriptions, changes)
+            case Undecodable(what, gone):
+                changes = self._keep_apart(what, gone=gone)
                 self._reach(what.resource_version)
-                await self._tell(self._subscriptions, changes)
+                await self._notify(self._subscriptions, changes)
             case Progress(version):
                 self._reach(version)
             case Replaced():
                 await self._replace(event)
-            case Trouble(error, wait):
+            case Failed(error, wait):
                 self._note(error, wait)
 
     async def _replace(self, event: Replaced[T]) -> None:
-        """Swap the whole cache, then tell the handlers; no reader ever sees half a list."""
+        """Replace the whole cache, then notify the handlers; no reader ever sees half a list."""
         initial = not self.has_synced
         changes: list[Change[T]] = []
         present = {what.key for what in event.unreadable}
@@ -320,37 +320,37 @@ class Informer(Generic[T]):
         for key in self.aside.keys() - present:
             del self.aside[key]
         for what in event.unreadable:
-            changes.extend(self._set_aside(what))
-        for key in self.cache.keys():  # noqa: SIM118 - a reader is no mapping
+            changes.extend(self._keep_apart(what))
+        for key in self.cache.keys():  # noqa: SIM118 - a reader is not a mapping
             if key not in present:
                 old = self._store.remove(key)
                 if old is not None:
                     changes.append(Deleted(old, assumed=True))
-        # A list is the truth, also of a cluster that was restored from a backup of older versions.
+        # A list is authoritative, also in a cluster restored from a backup of older versions.
         self._version = ""
         self._reach(event.version)
-        # Who subscribes while we tell was told the new cache already, and must not hear it twice.
+        # A handler that subscribes meanwhile received the new cache already: not twice.
         subscriptions = list(self._subscriptions)
-        await self._tell(subscriptions, changes)
+        await self._notify(subscriptions, changes)
         for subscription in self._subscriptions:
-            subscription.latch()
+            subscription.mark_synced()
         self._synced.set()
         self._answered.set()
 
-    async def _tell(self, subscriptions: list[Subscription[T]], changes: list[Change[T]]) -> None:
+    async def _notify(self, subscriptions: list[Subscription[T]], changes: list[Change[T]]) -> None:
         for change in changes:
             for subscription in tuple(subscriptions):
-                if not subscription.tell(change):
+                if not subscription.deliver(change):
                     self._retry(subscription, change)
             await self._turn.step()
 
     def _retry(
         self, subscription: Subscription[T], change: Change[T], wait: float = _RETRY_SECONDS
     ) -> None:
-        """Call a handler that raised once more later, unless the object has moved on."""
+        """Call a handler that raised once more later, unless the object has changed since."""
 
         def again() -> None:
-            if not self._is_current(change) or subscription.tell(change):
+            if not self._is_current(change) or subscription.deliver(change):
                 return
             if wait < _RETRY_MOST_SECONDS:
                 self._retry(subscription, change, 4 * wait)
@@ -376,27 +376,27 @@ class Informer(Generic[T]):
         if before.uid and meta.uid and before.uid != meta.uid:
             return [Deleted(old, assumed=True), Added(obj)]
         if before.resource_version == meta.resource_version and meta.resource_version:
-            return []  # a re-list shows what we have: nothing happened
+            return []  # a relist shows the cached version: nothing happened
         return [Updated(old, obj)]
 
-    def _set_aside(self, what: Unreadable, *, gone: bool = False) -> list[Change[T]]:
-        """Keep an object that cannot be read apart, and tell of it once.
+    def _keep_apart(self, what: Unreadable, *, gone: bool = False) -> list[Change[T]]:
+        """Keep an object that cannot be decoded apart, and report it once.
 
-        Its last readable state stays while it is the same object: that it cannot be read now does
-        not mean that it is gone.
+        Its last decoded state stays while it is the same object: that it cannot be decoded now
+        does not mean that it is deleted.
         """
         known = self.aside.pop(what.key, None)
         if not gone:
             self.aside[what.key] = what
             if known is None or (known.uid, str(known.error)) != (what.uid, str(what.error)):
-                self._complain(what)
+                self._report_unreadable(what)
         old = self.cache.get(what.key)
         if old is None or (not gone and meta_of(old).uid == what.uid):  # type: ignore[arg-type]
             return []
         self._store.remove(what.key)
         return [Deleted(old, assumed=True)]
 
-    def _complain(self, what: Unreadable) -> None:
+    def _report_unreadable(self, what: Unreadable) -> None:
         _log.error("%s; it is ignored and the others continue", what.error)
         if self.on_unreadable is not None:
             self.on_unreadable(what)
@@ -409,7 +409,7 @@ class Informer(Generic[T]):
             return []
         uid, cached = meta_of(obj).uid, meta_of(old).uid  # type: ignore[arg-type]
         if uid and cached and uid != cached:
-            return []  # the one that went is not the one we have, which is newer
+            return []  # the deleted object is older than the cached one of the same name
         self._store.remove(key)
         return [Deleted(self._transformed(obj))]
 
@@ -427,7 +427,7 @@ class Informer(Generic[T]):
         _log.error("the transform of %s changed metadata; the object is kept whole", self.kind.kind)
         return obj
 
-    # Versions, resync, trouble
+    # Versions, resync, errors
 
     def _has_reached(self, version: str) -> bool:
         return bool(self._version) and is_at_least(self._version, version) is not False
@@ -449,13 +449,13 @@ class Informer(Generic[T]):
             spread = 1.0 + _RESYNC_SPREAD * (2.0 * self._random() - 1.0)
             await asyncio.sleep(self._resync * spread)
             for obj in list(self.cache):
-                # What changed or went since the replay began was told as it happened.
+                # Changes and deletions since the replay began were reported as they happened.
                 if self.cache.get(key_of(obj)) is obj:  # type: ignore[arg-type]
-                    await self._tell(list(self._subscriptions), [Updated(obj, obj)])
+                    await self._notify(list(self._subscriptions), [Updated(obj, obj)])
 
     def _note(self, error: Exception, wait: float) -> None:
         if wait <= 0:
-            _log.debug("%s: %s; going on at once", self.kind.resource, error)
+            _log.debug("%s: %s; continuing at once", self.kind.resource, error)
             return
         known = str(self.last_error) == str(error)
         self.failures += 1
@@ -463,9 +463,9 @@ class Informer(Generic[T]):
         if self.optional and isinstance(error, (Forbidden, NotFound)):
             self._answered.set()
             if not known:
-                _log.warning("%s: %s; going on without it", self.kind.resource, error)
+                _log.warning("%s: %s; continuing without it", self.kind.resource, error)
             return
-        _log.warning("%s: %s; trying again in %.1f s", self.kind.resource, error, wait)
+        _log.warning("%s: %s; retrying in %.1f s", self.kind.resource, error, wait)
 
     def _unsubscribe(self, subscription: Subscription[T]) -> None:
         with suppress(ValueError):

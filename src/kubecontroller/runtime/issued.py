@@ -1,9 +1,9 @@
-"""A webhook certificate that somebody else issues and renews, such as cert-manager: only read.
+"""A webhook certificate that another system issues and renews, such as cert-manager: only read.
 
 Guarantees: nothing is written. A certificate that is renewed in the Secret is served without
-closing a connection or restarting. What cannot be served (no key, the key of another certificate,
-other names) is logged with its reason, and what was served before is served on. Whoever issues
-the certificate also tells the API server which authority to trust.
+closing a connection or restarting. A certificate that cannot be served (no key, the key of another
+certificate, other names) is logged with its reason, and the previous one is still served. The
+issuer also configures the authority that the API server trusts.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from kubecontroller.runtime.tlscontext import decoded, load_pair
 __all__ = ["IssuedCertificate"]
 
 _log = logging.getLogger(__name__)
-_LOOK_SECONDS = 600.0
+_CHECK_SECONDS = 600.0
 _UNWATCHED_SECONDS = 60.0
 _RETRY_SECONDS = 5.0
 
 
 class IssuedCertificate:
-    """See the module. `context` is the TLS context to serve with; it is changed in place."""
+    """A certificate read from a Secret. `context` is the TLS context, changed in place."""
 
     def __init__(self, client: Client, *, secret: Key, names: Sequence[str]) -> None:
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -44,20 +44,20 @@ class IssuedCertificate:
         self._secret = secret
         self._names = tuple(names)
         self._loaded: tuple[bytes, bytes] | None = None
-        self._problem = "it was not read yet"
+        self._problem = "it has not been read yet"
 
     def limitation(self) -> str | None:
-        """Return why webhooks cannot be served yet, or nothing; who was ready stays so."""
+        """Return why webhooks cannot be served yet, or nothing; once ready, it stays ready."""
         if self._loaded is not None:
             return None
         return f"no certificate is loaded yet: Secret {'/'.join(self._secret)}: {self._problem}"
 
     async def begin(self) -> None:
-        """Read once if that is possible; if not, `run` tries again and the start goes on."""
+        """Read once if possible; if not, `run` retries and the start continues."""
         await self._refreshed()
 
     async def run(self) -> None:
-        """Read again for ever: when the Secret changes, and now and then without a reason."""
+        """Read again for ever: when the Secret changes, and at intervals."""
         namespace, name = self._secret
         changed = asyncio.Event()
         informer = Informer(
@@ -69,7 +69,7 @@ class IssuedCertificate:
             while not watch.done():
                 changed.clear()
                 failures = informer.failures
-                wait = _LOOK_SECONDS if await self._refreshed() else _RETRY_SECONDS
+                wait = _CHECK_SECONDS if await self._refreshed() else _RETRY_SECONDS
                 if not informer.has_synced or informer.failures != failures:
                     wait = min(wait, _UNWATCHED_SECONDS)
                 with suppress(TimeoutError):
@@ -81,7 +81,7 @@ class IssuedCertificate:
             await asyncio.gather(watch, return_exceptions=True)
 
     async def _refreshed(self) -> bool:
-        """Serve what the Secret has; tell whether that was possible."""
+        """Serve the certificate of the Secret; return whether that was possible."""
         try:
             pair = await self._read()
             if pair != self._loaded:

@@ -1,10 +1,10 @@
-"""Who leads, by a Lease: the protocol, on any event loop.
+"""Leader election by a Lease: the protocol, on any event loop.
 
 Guarantees: at most one holder that honours the protocol acts at a time, as long as clocks *run* at
-about the same speed. Expiry is judged by our own monotonic clock since we last saw the record
-change; remote timestamps are never compared, so clocks may disagree about the time of day.
-Caveat: a lease alone does not fence a writer that is stopped and continues later. That is what
-`Fence` and `FencedTransport` are for; see `election`.
+about the same speed. Expiry is judged by the local monotonic clock since the last observed change
+of the record; remote timestamps are never compared, so clocks may differ in the time of day.
+Caveat: a lease alone does not fence a writer that is stopped and continues later. `Fence` and
+`FencedTransport` do; see `election`.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ def default_identity() -> str:
 
 
 class LeaseSettings(Struct, frozen=True):
-    """Which lease, as whom, and how fast; seconds.
+    """The lease, the identity, and the timing in seconds.
 
-    A holder that could not renew for `renew_deadline` stops; others wait for `duration` after the
-    last sign of life. The difference is the time a holder has to notice. One request gets at most
-    half of the renew deadline, so that one that hangs leaves time for another.
+    A holder that could not renew for `renew_deadline` stops; candidates wait for `duration` after
+    the last observed renewal. The difference is the time that a holder has to notice. One request
+    gets at most half of the renew deadline, so that one that hangs leaves time for another.
     """
 
     namespace: str
@@ -82,18 +82,18 @@ class LeaseSettings(Struct, frozen=True):
 
 
 def _since_boot() -> float:
-    """Return a clock that goes on while the machine sleeps, where the system has one."""
+    """Return a clock that advances while the machine is suspended, where the system has one."""
     clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
     return time.clock_gettime(clock)
 
 
 class Fence:
-    """Whether we lead right now, to be asked before each write, from any thread.
+    """Whether this process leads right now, to be checked before each write, from any thread.
 
-    It falls by itself when the lease was not renewed for the renew deadline, even if the renewing
-    thread is dead. Its clock goes on while the machine is suspended: a process that wakes up an
-    hour later knows it before its first write. A virtual machine that is paused by its host may
-    not notice; nothing inside it can.
+    It expires by itself when the lease was not renewed for the renew deadline, even if the renewing
+    thread is dead. Its clock advances while the machine is suspended: a process that resumes an
+    hour later knows it before its first write. A virtual machine that its host paused may not
+    notice; nothing inside it can.
     """
 
     def __init__(self, clock: Callable[[], float] = _since_boot) -> None:
@@ -102,16 +102,16 @@ class Fence:
 
     @property
     def left(self) -> float:
-        """How many seconds remain until it falls, unless the lease is renewed; negative after."""
+        """How many seconds remain until it expires, unless the lease is renewed; negative after."""
         return self._until - self._clock()
 
     def now(self) -> float:
-        """Return the instant on the clock that this fence is judged by."""
+        """Return the current time on the clock of this fence."""
         return self._clock()
 
     @property
     def until(self) -> float:
-        """The instant it falls at, unless the lease is renewed before."""
+        """The instant at which it expires, unless the lease is renewed before."""
         return self._until
 
     def extend(self, until: float) -> None:
@@ -128,7 +128,7 @@ class Fence:
 
 
 class Elector:
-    """Takes the lease when it is free, and renews it as long as it can."""
+    """Acquires the lease when it is free, and renews it as long as it can."""
 
     def __init__(
         self,
@@ -152,15 +152,15 @@ class Elector:
 
     @property
     def holder(self) -> str:
-        """Who was last seen to hold the lease; empty if none."""
+        """The identity that was last seen to hold the lease; empty if none."""
         spec = (self._observed or {}).get("spec") or {}
         return spec.get("holderIdentity") or ""
 
     async def acquire(self) -> None:
-        """Return when we lead.
+        """Return when this process leads.
 
-        Tries every retry period, jittered, and at once when the lease is seen to be free: a watch
-        says when to look, and only what is read then says whether it may be taken.
+        Tries every retry period, jittered, and at once when the lease is free: a watch says when to
+        read it, and only that read decides whether the lease may be taken.
         """
         if not await self._attempt():
             await self._wait_for_turn()
@@ -176,14 +176,14 @@ class Elector:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(wait):
                         await free.wait()
-                free.clear()  # before the look: whatever comes after it wakes us again
+                free.clear()  # before the read: any later change wakes it again
                 held = await self._attempt()
         finally:
             watch.cancel()
             await asyncio.gather(watch, return_exceptions=True)
 
     async def _watch(self, free: asyncio.Event) -> None:
-        """Tell when the lease is released or deleted; who cannot watch it learns it by asking."""
+        """Report when the lease is released or deleted; without a watch the reads show it."""
         failed = False
         while True:
             begun = self._fence.now()
@@ -219,13 +219,13 @@ class Elector:
                 async with asyncio.timeout(self._fence.left):
                     while not await self._attempt():
                         if self.holder not in {"", settings.identity}:
-                            break  # somebody else leads: no use in waiting for the deadline
+                            break  # another process leads: do not wait for the deadline
                         await asyncio.sleep(settings.retry_period)
         self._fence.drop()
         _log.error("leadership lost", extra=fields(identity=settings.identity, holder=self.holder))
 
     async def release(self) -> None:
-        """Give the lease back, so that another can take it at once. Call it after work stopped."""
+        """Release the lease, so that another can take it at once. Call it after work stopped."""
         self._fence.drop()
         for _ in range(3):
             lease = self._observed
@@ -234,7 +234,7 @@ class Elector:
             try:
                 await self._write(lease, holder="", duration=1)
             except Conflict:
-                await self._look()
+                await self._read()
             except KubeError as error:
                 _log.warning("the lease could not be released", extra=fields(error=error))
                 return
@@ -245,14 +245,14 @@ class Elector:
     # One attempt
 
     async def _attempt(self) -> bool:
-        """Take or renew the lease; whether we hold it afterwards."""
+        """Acquire or renew the lease; whether this process holds it afterwards."""
         begun = self._fence.now()
         try:
             held = await self._renew_fast(begun) or await self._take_or_renew(begun)
         except KubeError as error:
             _log.warning("lease attempt failed", extra=fields(error=error))
             held = False
-        except Exception as error:  # nothing may end the renewing: the next attempt may succeed
+        except Exception as error:  # nothing may end the renewals: the next attempt may succeed
             _log.exception("lease attempt failed", extra=fields(cause=repr(error)))
             held = False
         if held:
@@ -263,41 +263,41 @@ class Elector:
         return held
 
     async def _renew_fast(self, now: float) -> bool:
-        """Renew with what we last saw, without reading first."""
+        """Renew with the last observed record, without reading first."""
         lease = self._observed
         if lease is None or self.holder != self._settings.identity or not self._is_valid(now):
             return False
         try:
             await self._write(lease, holder=self._settings.identity)
         except KubeError:
-            return False  # the slow way finds out what is wrong
+            return False  # the slow way finds what is wrong
         return True
 
     async def _take_or_renew(self, now: float) -> bool:
         try:
-            await self._look()
+            await self._read()
         except NotFound:
-            if self._is_anothers(now):
-                return False  # deleted under its holder, who leads until its fence falls
+            if self._has_other_holder(now):
+                return False  # deleted while its holder leads until its fence expires
             await self._create()
             return True
         assert self._observed is not None
-        if self._is_anothers(now):
+        if self._has_other_holder(now):
             return False
         await self._write(self._observed, holder=self._settings.identity)
         return True
 
-    async def _look(self) -> None:
+    async def _read(self) -> None:
         lease = await self._client.get(LEASES, self._key, timeout=self._settings.request_timeout)
-        self._see(lease)
+        self._observe(lease)
 
-    def _see(self, lease: Manifest) -> None:
+    def _observe(self, lease: Manifest) -> None:
         before = (self._observed or {}).get("spec")
         if self._observed is None or before != lease.get("spec"):
             self._observed_at = self._fence.now()
         self._observed = lease
 
-    def _is_anothers(self, now: float) -> bool:
+    def _has_other_holder(self, now: float) -> bool:
         return self.holder not in {"", self._settings.identity} and self._is_valid(now)
 
     def _is_valid(self, now: float) -> bool:
@@ -309,11 +309,13 @@ class Elector:
             "metadata": {"namespace": self._settings.namespace, "name": self._settings.name},
             "spec": self._spec({}, self._settings.identity, self._whole_duration()),
         }
-        self._see(await self._client.create(LEASES, lease, timeout=self._settings.request_timeout))
+        self._observe(
+            await self._client.create(LEASES, lease, timeout=self._settings.request_timeout)
+        )
 
     async def _write(self, lease: Manifest, *, holder: str, duration: int | None = None) -> None:
         spec = self._spec(lease.get("spec") or {}, holder, duration or self._whole_duration())
-        self._see(
+        self._observe(
             await self._client.replace(
                 LEASES, {**lease, "spec": spec}, timeout=self._settings.request_timeout
             )

@@ -1,8 +1,8 @@
-"""Log lines for people or for machines, each with the reconcile it belongs to.
+"""Log lines as text or as JSON, each with the reconcile it belongs to.
 
-A message is constant; what varies goes into fields: `log.info("applied", extra=fields(kind=...))`.
+A message is constant; what varies is a field: `log.info("applied", extra=fields(kind=...))`.
 `bound` adds fields to every line logged inside it, in whatever module. Secrets are wrapped in
-`client.access.Hidden` where they enter the program and render as `***` wherever they come out.
+`client.access.Hidden` where they enter the program and render as `***` in every output.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _bound: ContextVar[Mapping[str, object]] = ContextVar("log_fields", default=_EMP
 
 
 class Format(StrEnum):
-    """Who reads the log."""
+    """The format of log lines."""
 
     HUMAN = "human"
     JSON = "json"
@@ -57,7 +57,7 @@ def _time_of(record: logging.LogRecord) -> str:
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line, in which no field can take the place of another."""
+    """One JSON object a line, in which no field can replace another."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
@@ -75,7 +75,7 @@ class JsonFormatter(logging.Formatter):
         try:
             return msgspec.json.encode(line, enc_hook=_plain).decode()
         except (TypeError, ValueError):
-            # A log line never fails: what cannot be encoded is written as its text.
+            # A log line never fails: a value that cannot be encoded is written as its text.
             return msgspec.json.encode({name: str(value) for name, value in line.items()}).decode()
 
 
@@ -99,7 +99,7 @@ class HumanFormatter(logging.Formatter):
 def set_up(
     *, style: Format = Format.HUMAN, level: int = logging.INFO, stream: TextIO | None = None
 ) -> Callable[[], None]:
-    """Send all logging of the process to one stream in one format; return what undoes it."""
+    """Send all logging of the process to one stream in one format; return how to undo it."""
     handler = logging.StreamHandler(stream if stream is not None else sys.stderr)
     handler.setFormatter(JsonFormatter() if style is Format.JSON else HumanFormatter())
     root = logging.getLogger()

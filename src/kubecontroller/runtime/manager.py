@@ -1,16 +1,16 @@
-"""The life of an operator's process: what starts before what, and what stops after what.
+"""The lifecycle of an operator's process: the order in which its parts start and stop.
 
 Start: health and metrics → webhooks (before caches: a conversion webhook that is not served yet
 would block the very lists that fill them) → caches, until synced → tasks that need no leader →
 warm-up (controllers collect keys) → election → controllers and tasks that need the leader.
 
-Stop, within `stop_grace` seconds in all: readiness turns → tasks and warm-up → controllers
+Stop, within `stop_grace` seconds in all: not ready any more → tasks and warm-up → controllers
 (running reconciles may end) → the lease is released: nothing that needs it runs any more, and a
-standby leads while the rest is closed → caches → webhooks, which are still sent reviews for a while
-after readiness turned → health and metrics → events. A stage that fails or takes too long does not
-keep the next from its turn.
+standby leads while the rest is closed → caches → webhooks, which still receive reviews for a while
+after the process stopped being ready → health and metrics → events. A stage that fails or takes too
+long does not prevent the next one.
 
-A lost lease skips all of it: `exit_now` is called first, so that whatever still runs cannot write.
+A lost lease skips all of it: `exit_now` is called first, so that nothing that still runs can write.
 A second signal ends the process without any of this too.
 """
 
@@ -53,7 +53,7 @@ T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 LOST_STATUS: Final = 2
-"""What the process exits with when the lease was lost."""
+"""The exit status of a process that lost the lease."""
 _ENDLESS = frozenset({"caches", "controllers", "events", "machinery"})
 _LAST_SECONDS = 5.0
 _LEAST_SECONDS = 0.1
@@ -63,7 +63,7 @@ _STUCK_SECONDS = 30.0
 
 
 class Server(Protocol):
-    """Something that is served while the process lives, such as webhooks."""
+    """A server that runs as long as the process, such as webhooks."""
 
     async def start(self) -> None:
         """Begin to serve."""
@@ -77,12 +77,11 @@ class Server(Protocol):
 class Manager:
     """Holds the parts of one operator process and runs them in order.
 
-    `client` is for everyone's reads and, once a lease is set, fences writes by it: use
-    `manager.client`, not the one passed in. `unfenced_client` is for what every replica writes,
-    leader or not: certificates of webhooks, events. `connect` opens the election's own connection;
-    `election` is another way to run for leader than a thread of its own.
-    `linger` is for how many seconds webhooks are served after readiness has turned: so long does it
-    take until no API server sends any more.
+    `client` is for all reads and, once a lease is set, fences writes by it: use `manager.client`,
+    not the one passed in. `unfenced_client` is for what every replica writes, leader or not:
+    certificates of webhooks, events. `connect` opens the election's own connection; `election`
+    replaces the election in a thread. `linger` is for how many seconds webhooks are served after
+    the process stopped being ready: the time until no API server sends reviews any more.
     """
 
     def __init__(
@@ -118,7 +117,7 @@ class Manager:
         transport: Transport = measured
         if election is not None:
             transport = FencedTransport(measured, election)
-        # who needs no election leads as soon as it works: an alert must not take it for nobody
+        # without an election a process leads as soon as it works: an alert must not see no leader
         self._leading = self.metrics.leading.labels(election.settings.name if election else name)
         self._leading.set(0)
         self.client = Client(transport, field_manager=client.field_manager, timeout=client.timeout)
@@ -147,10 +146,11 @@ class Manager:
     def connected(
         cls, access: Access, *, name: str, namespace: str = "", **options: Any
     ) -> Manager:
-        """Return a manager that reaches a server by HTTP and leads by a lease of its own name.
+        """Return a manager that reaches a server by HTTP and elects a leader by a lease of that
+        name.
 
-        The lease lives in `namespace`, or the one the configuration names. A loop that stands
-        still for half a minute ends the process, or its election would keep the lease for ever.
+        The lease is in `namespace`, or in the namespace of the configuration. A loop that is
+        blocked for half a minute ends the process, or its election would keep the lease for ever.
         Call it in the loop that will run it; `run` closes the connection at its end.
         """
         lease = LeaseSettings(namespace or access.namespace, name, default_identity())
@@ -168,9 +168,9 @@ class Manager:
     def informer(
         self, kind: Kind[T], *, namespace: str = "", labels: str = "", fields: str = "", **more: Any
     ) -> Informer[T]:
-        """Return the shared cache of a kind; the same kind and selectors share one.
+        """Return the shared informer of a kind; the same kind and selectors share one.
 
-        One asked for while the manager runs is run at once; wait for it with `wait_synced`.
+        One requested while the manager runs is started at once; wait for it with `wait_synced`.
         """
         place = (kind, namespace, labels, fields)
         known = self.informers.get(place)
@@ -193,7 +193,7 @@ class Manager:
         return Caches(self.informer(kind, namespace=ns, labels=labels, **more) for ns in places)
 
     def add(self, controller: Controller) -> None:
-        """Run a controller; its informers become ours."""
+        """Run a controller; the manager runs its informers too."""
         if any(other.name == controller.name for other in self.controllers):
             raise ValueError(f"two controllers are named {controller.name!r}: metrics would mix")
         self.controllers.append(controller)
@@ -204,13 +204,13 @@ class Manager:
     def add_task(
         self, name: str, task: Callable[[], Awaitable[None]], *, needs_leader: bool = False
     ) -> None:
-        """Run something beside the controllers, on every replica or only on the one that leads."""
+        """Run a task beside the controllers, on every replica or only on the leader."""
         self._extra.append((name, task, needs_leader))
 
     def add_webhooks(self, server: Server) -> None:
         """Serve webhooks from the start on, before caches and election: on every replica.
 
-        What they write goes through `unfenced_client`: no process leads yet when they begin.
+        Their writes go through `unfenced_client`: no process leads yet when they begin.
         """
         if self._caches_started:
             raise RuntimeError("webhooks must be added before the manager runs")
@@ -222,7 +222,7 @@ class Manager:
         """Serve `/healthz`, `/readyz` and `/metrics` from the start; return the server.
 
         With `secured_port`, metrics are served there instead, over TLS, to readers whose token the
-        API server knows and lets `get` the path `/metrics`.
+        API server authenticates and authorizes to `get` the path `/metrics`.
         """
         secured = None
         if secured_port is not None:
@@ -233,7 +233,7 @@ class Manager:
         return self.health
 
     def limitation(self) -> str | None:
-        """Return why this process should not be sent work, or nothing when it is ready."""
+        """Return why this process is not ready, or nothing."""
         return self._not_ready
 
     def request_stop(self) -> None:
@@ -243,7 +243,7 @@ class Manager:
     async def run(self) -> None:
         """Run until stopped, by a signal or otherwise.
 
-        Errors: `LeadershipLost`; `CachesNotSynced`; whatever ended a part that must not end.
+        Errors: `LeadershipLost`; `CachesNotSynced`; the error of a part that must not end.
         """
         self._install_signals()
         start = asyncio.create_task(self._start(), name="start")
@@ -291,7 +291,7 @@ class Manager:
     async def _start_servers(self) -> None:
         if self.health is not None:
             self.health.add_readiness("manager", self.limitation)
-            self.health.add_health("ping", lambda: None)  # to answer is to be alive
+            self.health.add_health("ping", lambda: None)  # to respond is to be alive
             await self.health.start()
         for server in self._webhooks:
             await server.start()
@@ -314,13 +314,13 @@ class Manager:
 
     def _run_cache(self, informer: Informer[Any]) -> None:
         if informer.on_unreadable is None:
-            informer.on_unreadable = partial(self._tell_unreadable, informer.kind)
+            informer.on_unreadable = partial(self._report_unreadable, informer.kind)
         self._spawn("caches", f"cache of {informer.kind.resource}", informer.run())
 
-    def _tell_unreadable(self, kind: Kind[Any], what: Unreadable) -> None:
-        """Tell an object's owner that we cannot read it: an event is all that can be written."""
+    def _report_unreadable(self, kind: Kind[Any], what: Unreadable) -> None:
+        """Record an event at an object that cannot be decoded: nothing else can be written."""
         about = Regarding(kind.api_version, kind.kind, *what.key, what.uid, what.resource_version)
-        message = f"{self.name} cannot read it and leaves it alone: {what.error}"
+        message = f"{self.name} cannot decode it and ignores it: {what.error}"
         self.recorder.warning(about, "Unreadable", message)
 
     async def _warm_up(self) -> None:
@@ -366,7 +366,7 @@ class Manager:
         grace = 0.0 if is_lost else self._stop_grace
         deadline = loop.time() + grace
         closing = loop.time() + min(self._linger, grace / 4) if self._webhooks else loop.time()
-        # What comes after the controllers must have its turn too: the lease is released there.
+        # What comes after the controllers needs time too: the lease is released there.
         work_until = deadline - min(_LAST_SECONDS, grace / 2)
         stages: list[tuple[str, Callable[[], Awaitable[object]]]] = [
             ("tasks", partial(self._cancel, "others")),
@@ -392,7 +392,7 @@ class Manager:
         await self._cancel("leader", "controllers")
 
     async def _stop_webhooks(self, closing: float) -> None:
-        """Close webhooks when those who send to us have heard that we are not ready."""
+        """Close webhooks once the API servers have noticed that this process is not ready."""
         await asyncio.sleep(closing - asyncio.get_running_loop().time())
         await self._stop_servers(self._webhooks)
 
@@ -430,7 +430,7 @@ class Manager:
         task.add_done_callback(partial(self._ended, group))
 
     def _ended(self, group: str, task: asyncio.Task[None]) -> None:
-        """Notice a part that ended: by an error, or although it was not asked to."""
+        """Handle the end of a part: by an error, or although it was not asked to stop."""
         if not task.cancelled() and task.exception() is not None:
             self._fail(task.exception())
         elif not self._stopping.is_set() and (task.cancelled() or group in _ENDLESS):
@@ -448,7 +448,7 @@ class Manager:
     def _install_signals(self) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            # Only the main thread may; elsewhere whoever started us stops us.
+            # Only the main thread may; elsewhere the caller stops the manager.
             with suppress(RuntimeError, ValueError, NotImplementedError):
                 loop.add_signal_handler(number, self.signalled)
 
@@ -459,7 +459,7 @@ class Manager:
                 loop.remove_signal_handler(number)
 
     def signalled(self) -> None:
-        """Take a signal: the first asks for a graceful stop, the second ends the process."""
+        """Handle a signal: the first asks for a graceful stop, the second ends the process."""
         self._signals += 1
         if self._signals > 1:
             _log.error("second signal: ending at once")
@@ -473,7 +473,7 @@ async def _awaited(work: Awaitable[None]) -> None:
 
 
 async def _limited(stage: str, work: Awaitable[object], *, timeout: float) -> None:
-    """Carry out one stage of the stop; what goes wrong is logged, and the next stage begins."""
+    """Run one stage of the stop; errors are logged, and the next stage begins."""
     task = asyncio.ensure_future(work)
     await asyncio.wait([task], timeout=max(timeout, _LEAST_SECONDS))
     if not task.done():

@@ -1,7 +1,7 @@
-"""Numbers that are cheap to keep and read only when somebody asks.
+"""Numbers that are cheap to update and are read only when scraped.
 
-The hot paths count in these; `metrics` turns them into Prometheus samples when scraped. A
-`Buckets.observe` costs a third of a Prometheus histogram's.
+The hot paths count in these; `metrics` turns them into Prometheus samples when scraped.
+`Buckets.observe` costs a third of a Prometheus histogram.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 __all__ = ["DURATION_BOUNDS", "Buckets"]
 
 DURATION_BOUNDS: Final = (1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1000.0)
-"""Upper bounds in seconds, as the work queue metrics of Kubernetes controllers have them."""
+"""Upper bounds in seconds, as in the work queue metrics of Kubernetes controllers."""
 
 
 class Buckets:

@@ -1,8 +1,8 @@
-"""Metrics of controllers under the names that existing dashboards know.
+"""Metrics of controllers under the names that existing dashboards use.
 
 Hot paths count in plain numbers (`measures`, the queue, the controller's tally); they become
 Prometheus samples only when scraped. Every series exists from the start, at zero, so that the
-first error is a step from 0 to 1 and not the birth of a series.
+first error is a step from 0 to 1 and not a new series.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _LAG_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5
 
 
 class _ControllerCollector(Collector):
-    """Reads the controllers and their queues when asked."""
+    """Reads the controllers and their queues when scraped."""
 
     def __init__(self, controllers: Callable[[], Iterable[Controller]]) -> None:
         self._controllers = controllers
@@ -133,17 +133,17 @@ def _queue_families(controllers: list[Controller]) -> Iterator[Metric]:
 
 
 class _InformerCollector(Collector):
-    """Reads the caches when asked."""
+    """Reads the caches when scraped."""
 
     def __init__(self, informers: Callable[[], Iterable[Informer[Any]]]) -> None:
         self._informers = informers
 
     def collect(self) -> Iterator[Metric]:
-        """Yield how full, how synced and how troubled each cache is."""
+        """Yield the size, the sync state and the failures of each cache."""
         labels = ["resource", "namespace", "selector"]
         objects = GaugeMetricFamily("informer_objects", "Objects cached.", labels=labels)
         synced = GaugeMetricFamily(
-            "informer_synced", "Whether the first list is in.", labels=labels
+            "informer_synced", "Whether the first list was read.", labels=labels
         )
         failures = CounterMetricFamily(
             "informer_failures", "Lists and watches that failed.", labels=labels
@@ -158,14 +158,14 @@ class _InformerCollector(Collector):
 
 
 class _Parts(Protocol):
-    """What a manager has that is measured."""
+    """The measured parts of a manager."""
 
     controllers: list[Controller]
     informers: dict[tuple[object, ...], Informer[Any]]
 
 
 class Metrics:
-    """One registry for a manager and whatever the operator adds to `registry`."""
+    """One registry for a manager and the metrics that the operator adds to `registry`."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -185,7 +185,7 @@ class Metrics:
         )
         self.lag = Histogram(
             "event_loop_lag_seconds",
-            "How late the event loop turns.",
+            "Delay of the event loop.",
             buckets=_LAG_BOUNDS,
             registry=self.registry,
         )
@@ -196,11 +196,11 @@ class Metrics:
         self.registry.register(_InformerCollector(manager.informers.values))
 
     async def exposition(self) -> bytes:
-        """Return all samples as text, rendered in a thread: many series take their time."""
+        """Return all samples as text, rendered in a thread: many series take long."""
         return await asyncio.to_thread(generate_latest, self.registry)
 
     async def measure_lag(self) -> None:
-        """Measure for ever how late the loop turns."""
+        """Measure the delay of the loop for ever."""
         loop = asyncio.get_running_loop()
         while True:
             due = loop.time() + _LAG_TICK
@@ -209,7 +209,7 @@ class Metrics:
 
 
 class MeasuredTransport:
-    """A transport that counts its requests by method and answer."""
+    """A transport that counts its requests by method and response."""
 
     def __init__(self, transport: Transport, metrics: Metrics, *, host: str = "") -> None:
         self._transport = transport
@@ -219,7 +219,7 @@ class MeasuredTransport:
             metrics.requests.labels("200", method, host)
 
     async def request(self, request: Request, *, timeout: float) -> Response:
-        """Send a request and count its answer, or that there was none."""
+        """Send a request and count its response, or its failure."""
         code = "<error>"
         try:
             response = await self._transport.request(request, timeout=timeout)

@@ -10,11 +10,11 @@ __all__ = ["Again", "Done", "Outcome", "Retry", "Stop"]
 
 
 class Done(Struct, frozen=True):
-    """All is as wanted; nothing to do until something changes."""
+    """The desired state is reached; nothing to do until something changes."""
 
 
 class Again(Struct, frozen=True):
-    """All is well, but look again after so many seconds.
+    """Nothing failed; reconcile again after so many seconds.
 
     The key keeps its priority unless another one is given.
     """
@@ -24,14 +24,14 @@ class Again(Struct, frozen=True):
 
 
 class Retry(Struct, frozen=True):
-    """It did not work: try again after a wait that grows with each failure in a row."""
+    """The reconcile failed: retry after a wait that grows with each failure in a row."""
 
     error: Exception | str
     priority: int | None = None
 
 
 class Stop(Struct, frozen=True):
-    """It cannot work until something changes: say so, and do not try again by yourself."""
+    """The reconcile cannot succeed until something changes: log the error, do not retry."""
 
     error: Exception | str
 

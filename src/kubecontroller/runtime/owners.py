@@ -1,4 +1,4 @@
-"""Owners: whose an object is, so that it is found again and collected with its owner."""
+"""Owner references: which object owns another, for lookup and garbage collection."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _LIVE_SECONDS = 10.0
 
 
 class NotOwned(KubeError):  # noqa: N818 - the state of affairs
-    """An object of that name belongs to somebody else; it is left alone."""
+    """An object of that name has another owner or none; it is not changed."""
 
     def __init__(self, ref: Ref, limitation: str) -> None:
         super().__init__(f"{ref} {limitation}")
@@ -48,7 +48,7 @@ class NotOwned(KubeError):  # noqa: N818 - the state of affairs
 def owner_reference(
     kind: Kind[Any], owner: HasMetadata | Mapping[str, Any], *, controller: bool = True
 ) -> Manifest:
-    """Return the reference that makes an object the owner's; one owner controls, others may own."""
+    """Return the owner reference to an object; one owner controls, others may own."""
     meta = meta_of(owner)
     if not meta.uid:
         raise ValueError(f"{kind.ref(meta.key)} has no uid: only an object read back can own")
@@ -68,12 +68,15 @@ def ownership_limitation(
 ) -> str | None:
     """Return why the owner cannot own the child, or nothing.
 
-    Owners live in the child's namespace or in none; a child has one controller.
+    Owners are in the child's namespace or cluster-scoped; a child has one controller.
     """
     meta, child_meta = meta_of(owner), meta_of(child)
     if kind.namespaced and meta.namespace != child_meta.namespace:
         place = child_meta.namespace or "no namespace"
-        return f"the owner is in {meta.namespace}, the child in {place}: owners cannot reach across"
+        return (
+            f"the owner is in {meta.namespace}, the child in {place}:"
+            " an owner must be in the namespace of its child"
+        )
     holder = controller_of(child_meta)
     if holder is not None and holder.uid != meta.uid:
         return f"it is controlled by {holder.kind} {holder.name} already"
@@ -85,7 +88,7 @@ def owned(
 ) -> Manifest:
     """Return the child with the owner as its controller.
 
-    Errors: `ValueError` with the limitation when it cannot be.
+    Errors: `ValueError` with the limitation.
     """
     limitation = ownership_limitation(kind, owner, child)
     if limitation is not None:
@@ -103,7 +106,7 @@ def adoption_limitation(
     """Return why an orphan must not be adopted, or nothing.
 
     `live` is the owner read from the API just now: a cache may hold an owner that was deleted and
-    created again, and adopting for the old one would have the child collected.
+    created again; the garbage collector would delete a child adopted for the old one.
     """
     if live is None:
         return "the owner is gone"
@@ -119,7 +122,7 @@ def adoption_limitation(
 
 
 def control_limitation(owner: ObjectMeta, found: ObjectMeta) -> str | None:
-    """Return why an object that exists is not the owner's to change, or nothing: it controls it."""
+    """Return why the owner may not change an existing object, or nothing if it controls it."""
     holder = controller_of(found)
     if holder is None:
         return "exists already, and no owner controls it: delete it, or choose another name"
@@ -137,11 +140,11 @@ async def write_own(
     limitation: Callable[[ObjectMeta], str | None],
     write: Callable[[T | None], Awaitable[R]],
 ) -> R | None:
-    """Create or change an object that must be ours; nothing where it is still being deleted.
+    """Create or change an object that the owner must own; nothing while it is being deleted.
 
-    What the cache does not show is read from the API: it may lack the label that bounds the cache,
-    or be another's. `limitation` says why an object that exists is not ours to change. `write` gets
-    what is there, and is called again when that changed meanwhile.
+    An object that is not in the cache is read from the API: it may lack the label that the cache
+    selects, or have another owner. `limitation` says why an existing object may not be changed.
+    `write` gets the existing object, and is called again when that changed meanwhile.
 
     Errors: `NotOwned` with the limitation; `Conflict` when the object keeps changing.
     """
@@ -154,7 +157,7 @@ async def write_own(
             if reason is not None:
                 raise NotOwned(kind.ref(key), reason)
             if meta.is_deleting:
-                return None  # its end comes back as an event
+                return None  # its deletion is reported as an event
         try:
             return await write(found)
         except Conflict:
@@ -178,7 +181,7 @@ async def adopt(
     child_kind: Kind[Any],
     orphan: HasMetadata | Mapping[str, Any],
 ) -> str | None:
-    """Make an orphan the owner's after looking at the owner live; why not, or nothing if done.
+    """Set the owner of an orphan after a live read of the owner; why not, or nothing if done.
 
     Errors: `Conflict` or `Invalid` when the orphan changed meanwhile.
     """

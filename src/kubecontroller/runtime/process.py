@@ -1,7 +1,7 @@
-"""From a manager to a process: exit codes, messages, memory.
+"""From a manager to a process: exit status, messages, memory.
 
-`sys.exit(run_process(main))` is the last line of an operator. What can be expected to go wrong is
-one line on standard error that says what to do; only a bug shows a traceback.
+`sys.exit(run_process(main))` is the last line of an operator. An expected error is one line on
+standard error that says what to do; only a bug shows a traceback.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kubecontroller.runtime.controller import CachesNotSynced
 from kubecontroller.runtime.election import LeadershipLost
 from kubecontroller.runtime.server import CannotServe
 
-__all__ = ["run_process", "settle_memory"]
+__all__ = ["freeze_cached_objects", "run_process"]
 
 _THRESHOLDS = (50_000, 20, 100)
 
@@ -29,23 +29,23 @@ def run_process(
     *,
     exit_now: Callable[[int], object] = os._exit,
 ) -> int:
-    """Run an operator's main function; return the status to exit with.
+    """Run an operator's main function; return the exit status.
 
-    A lost lease ends the process from inside: whatever still runs must not be waited for.
+    A lost lease ends the process from inside: parts that still run must not be waited for.
     """
 
     async def guarded() -> int:
         try:
             await main()
         except LeadershipLost as error:
-            _say(f"error: {error}")
+            _print_error(f"error: {error}")
             exit_now(1)
             return 1
         except (KubeError, CachesNotSynced, CannotServe) as error:
-            _say(f"error: {error}")
+            _print_error(f"error: {error}")
             return 1
         except Exception:
-            _say(traceback.format_exc())
+            _print_error(traceback.format_exc())
             return 1
         return 0
 
@@ -55,8 +55,8 @@ def run_process(
         return 130
 
 
-def settle_memory() -> None:
-    """Take what is cached out of the garbage collector's sight. Call it once caches are full.
+def freeze_cached_objects() -> None:
+    """Exclude cached objects from garbage collection. Call it once caches are full.
 
     A full collection over ten thousand cached objects stops the process for tens of milliseconds,
     and finds nothing: cached objects live as long as the process.
@@ -66,6 +66,6 @@ def settle_memory() -> None:
     gc.set_threshold(*_THRESHOLDS)
 
 
-def _say(text: str) -> None:
+def _print_error(text: str) -> None:
     sys.stderr.write(text.rstrip() + "\n")
     sys.stderr.flush()

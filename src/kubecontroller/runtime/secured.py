@@ -1,11 +1,11 @@
-"""Metrics for some readers alone: over TLS, to those whom the API server lets in.
+"""Metrics over TLS, only for readers that the API server authorizes.
 
-A reader shows a bearer token, for instance that of its service account. A TokenReview says whose
-it is, a SubjectAccessReview whether that one may `get` the path. Answers are kept for a while, so
-that a scraper costs two requests a minute at most. An API server that does not answer is not a
-"no": readers are asked to try again, and those who were let in a moment ago still are.
+A reader sends a bearer token, for instance that of its service account. A TokenReview says which
+user it is, a SubjectAccessReview whether that user may `get` the path. Results are cached, so that
+a scraper costs at most two requests a minute. If the API server does not respond, that is not a
+refusal: readers are asked to retry, and those who were authorized a moment ago still are.
 
-The certificate is made by the process for itself, and renewed in time: readers cannot verify it.
+The process makes its own certificate, and renews it in time: readers cannot verify it.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ _ACCESS: Final[Kind[Manifest]] = Kind(
     "authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", False, dict
 )
 _KEPT_SECONDS: Final = 60.0
-_REFUSED_SECONDS: Final = 10.0  # a right that was just given counts soon
+_REFUSED_SECONDS: Final = 10.0  # a new permission takes effect soon
 _MOST_KEPT: Final = 1000
 _NAMES: Final = ("metrics",)  # of the certificate; a host name may be one that X.509 refuses
 _RETRY_SECONDS: Final = 3600.0
 _DEADLINE_SECONDS: Final = 5.0  # a scraper waits ten
-_AT_ONCE: Final = 10  # reviews under way: a crowd of readers must not become one of requests
+_AT_ONCE: Final = 10  # concurrent reviews: many readers must not become as many requests
 
 
 class Refusal(Struct, frozen=True):
-    """The HTTP status for a reader who is not let in, and why."""
+    """The HTTP status for a reader that is refused, and why."""
 
     status: int
     reason: str
@@ -60,7 +60,7 @@ class _Kept(Struct, frozen=True):
 
 
 class AccessReviews:
-    """Decides who may read a path. `client` must have the right to create both reviews."""
+    """Decides who may read a path. `client` needs the permission to create both reviews."""
 
     def __init__(self, client: Client, *, clock: Callable[[], float] | None = None) -> None:
         self._client = client
@@ -122,10 +122,10 @@ class AccessReviews:
 
 
 class SecuredMetrics:
-    """The port, the certificate and the readers of metrics that not everybody may read.
+    """The port, the certificate and the authorized readers of secured metrics.
 
-    Port 0 takes any free one. `client` needs the rights to create TokenReviews and
-    SubjectAccessReviews; it must not be fenced, since replicas that do not lead are read too.
+    Port 0 takes any free one. `client` needs permission to create TokenReviews and
+    SubjectAccessReviews; it must not be fenced, since replicas that do not lead are scraped too.
     """
 
     def __init__(self, client: Client, *, port: int = 8443) -> None:
@@ -135,7 +135,7 @@ class SecuredMetrics:
         self._material: Material | None = None
 
     def renew(self) -> float:
-        """Put a valid certificate into `context`; return after how many seconds to look again."""
+        """Put a valid certificate into `context`; return after how many seconds to check again."""
         now = datetime.now(UTC)
         due = renewed(self._material, names=_NAMES, now=now)
         if due is not None:
@@ -151,6 +151,6 @@ class SecuredMetrics:
             await asyncio.sleep(wait)
             try:
                 wait = self.renew()
-            except Exception:  # the one that is served is good for months
+            except Exception:  # the current certificate is valid for months
                 _log.exception("the certificate of the metrics cannot be renewed, will retry")
                 wait = _RETRY_SECONDS

@@ -1,11 +1,11 @@
 """Health, readiness and metrics over HTTP.
 
-`/healthz` says whether the process should be left alive, `/readyz` whether it should be sent work,
-`/metrics` what it has done. A check is a function that returns why not, or nothing; the reasons
-are in the answer, so that `kubectl describe` shows them.
+`/healthz` says whether the process is alive, `/readyz` whether it is ready, `/metrics` has its
+metrics. A check is a function that returns why not, or nothing; the reasons are in the response, so
+that `kubectl describe` shows them.
 
-Metrics can be secured: then they are served on a port of their own over TLS, to readers whom the
-API server lets in. Health stays open, since a kubelet shows no token.
+Metrics can be secured: then they are served on another port over TLS, to readers that the API
+server authorizes. Health stays open, since a kubelet sends no token.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from aiohttp import web
 from kubecontroller.runtime.logs import fields
 from kubecontroller.runtime.metrics import CONTENT_TYPE, Metrics
 
-if TYPE_CHECKING:  # what makes certificates is loaded by those who serve with one
+if TYPE_CHECKING:  # certificates are loaded only by processes that serve with one
     import ssl
 
     from kubecontroller.runtime.secured import SecuredMetrics
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 _METRICS = "/metrics"
 
 Check: TypeAlias = Callable[[], str | None]
-"""Why not, or nothing when all is well. Must not block."""
+"""Returns why not, or nothing when all is well. Must not block."""
 
 
 class CannotServe(RuntimeError):  # noqa: N818 - the state of affairs
@@ -62,11 +62,11 @@ class HealthServer:
         self._renewing: asyncio.Task[None] | None = None
 
     def add_health(self, name: str, check: Check) -> None:
-        """Add a reason to be restarted."""
+        """Add a check of liveness."""
         self._health[name] = check
 
     def add_readiness(self, name: str, check: Check) -> None:
-        """Add a reason not to be sent work."""
+        """Add a check of readiness."""
         self._readiness[name] = check
 
     async def start(self) -> None:
@@ -146,5 +146,5 @@ def _answer(checks: dict[str, Check]) -> web.Response:
             reason = f"the check raised {type(error).__name__}"
         failed = failed or reason is not None
         lines.append(f"[-]{name} failed: {reason}" if reason is not None else f"[+]{name} ok")
-    lines.append("not well" if failed else "ok")
+    lines.append("not healthy" if failed else "ok")
     return web.Response(status=500 if failed else 200, text="\n".join(lines) + "\n")

@@ -30,7 +30,7 @@ MUTATING: Final[Kind[Manifest]] = Kind(
 
 
 class Certificate(Protocol):
-    """What webhooks are served with: `CertificateKeeper`, or `IssuedCertificate`."""
+    """A certificate to serve webhooks with: `CertificateKeeper`, or `IssuedCertificate`."""
 
     @property
     def context(self) -> ssl.SSLContext:
@@ -40,10 +40,10 @@ class Certificate(Protocol):
         """Return why there is no certificate to serve with yet, or nothing."""
 
     async def begin(self) -> None:
-        """Load what there is before the server starts."""
+        """Load the certificate before the server starts, if there is one."""
 
     async def run(self) -> None:
-        """Keep it up to date for ever."""
+        """Keep the certificate up to date for ever."""
 
 
 def serve_webhooks(
@@ -63,8 +63,8 @@ def serve_webhooks(
 
     The certificate is for `names` and is kept in `secret`, with `labels`; it is renewed without a
     restart, and `on_renewed` is called with the reason. Its authority is put into `targets`
-    (`webhook_target`, `conversion_target`), and put back when it is removed there. A replica is not
-    ready before it has a certificate that the targets know. Port 0 takes any free one.
+    (`webhook_target`, `conversion_target`), and again when it is removed there. A replica is not
+    ready before it has a certificate that the targets trust. Port 0 takes any free one.
     """
     keeper = CertificateKeeper(
         manager.unfenced_client,
@@ -90,7 +90,7 @@ def serve_with(
     host: str = "0.0.0.0",
     port: int = 9443,
 ) -> WebhookServer:
-    """Serve webhooks as `serve_webhooks` does, with a certificate that is kept in another way."""
+    """Serve webhooks as `serve_webhooks` does, with another source of the certificate."""
     server = WebhookServer(
         certificate.context,
         host=host,

@@ -1,8 +1,8 @@
 """The objects of one kind in memory, found by key and by indexes.
 
-Only the informer holds the `Store` and writes; everyone else holds its `Reader`. Objects are
-shared and must be treated as immutable. Lists returned are copies made at once, so a caller may
-await between two elements; what it holds is then a picture of the past.
+Only the informer holds the `Store` and writes; readers hold its `Reader`. Objects are shared and
+must be treated as immutable. Returned lists are copies, so a caller may await between two elements;
+its list is then a snapshot of the past.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["Index", "Reader", "Store", "by_controller", "by_label", "by_namespac
 T = TypeVar("T")
 
 Index: TypeAlias = Callable[[Any], Iterable[Hashable]]
-"""The values an object is found under in one index; none to leave it out."""
+"""The values under which an index has an object; none to leave it out."""
 
 
 def by_namespace(obj: Any) -> tuple[str]:
@@ -48,7 +48,7 @@ def by_label(name: str) -> Index:
 
 
 class Store(Generic[T]):
-    """The one writer's side of the cache."""
+    """The writable side of the cache, for its one writer."""
 
     def __init__(self, indexes: Mapping[str, Index] | None = None) -> None:
         self._objects: dict[Key, T] = {}
@@ -70,7 +70,7 @@ class Store(Generic[T]):
                 found.setdefault(value, set()).add(key)
 
     def put(self, key: Key, obj: T) -> T | None:
-        """Store an object and return the one it takes the place of."""
+        """Store an object and return the one that it replaces."""
         old = self._objects.get(key)
         self._objects[key] = obj
         for name, index in self._indexes.items():
@@ -86,7 +86,7 @@ class Store(Generic[T]):
         return old
 
     def remove(self, key: Key) -> T | None:
-        """Take an object away and return it."""
+        """Remove an object and return it."""
         old = self._objects.pop(key, None)
         if old is not None:
             for name, index in self._indexes.items():
@@ -104,7 +104,7 @@ def _forget(found: dict[Hashable, set[Key]], values: Iterable[Hashable], key: Ke
 
 
 class Reader(Generic[T]):
-    """Everyone else's side of the cache. Never change what it returns."""
+    """The read-only side of the cache. Never change what it returns."""
 
     def __init__(
         self, objects: Mapping[Key, T], found: Mapping[str, Mapping[Hashable, set[Key]]]

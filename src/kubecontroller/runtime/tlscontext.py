@@ -1,4 +1,4 @@
-"""A certificate and its key from a Secret into a TLS context that is being served with."""
+"""Loads a certificate and its key from a Secret into a live TLS context."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ __all__ = ["decoded", "load_pair"]
 
 
 def decoded(secret: Mapping[str, Any]) -> dict[str, bytes]:
-    """Return the data of a Secret; what is not base64 is left out."""
+    """Return the data of a Secret; values that are not base64 are left out."""
     found = {}
     for name, text in (secret.get("data") or {}).items():
         try:
             found[name] = b64decode(text, validate=True)
         except ValueError:
-            continue  # as good as missing
+            continue  # treat it as missing
     return found
 
 
 def load_pair(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """Swap the certificate of a live context.
+    """Replace the certificate of a live context.
 
-    It reads files only. Where the system can, that is one in memory: a pod may have no folder that
-    it can write to. Else the key is on disk for that moment, for us alone.
+    The context only reads files. Where the system can, that is a file in memory: a pod may have no
+    writable folder. Otherwise the key is on disk for that moment, readable only by this user.
     """
     with _file() as file:
         file.write(certificate.rstrip() + b"\n" + key)

@@ -1,7 +1,7 @@
-"""From a change of some object to the keys of the objects that care.
+"""From a change of an object to the keys that have to be reconciled.
 
 A trigger is a function from a change to keys; a predicate decides whether a change counts at all.
-Neither shrinks a cache: selectors of the informer do.
+Neither makes a cache smaller: selectors of the informer do.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def owner(kind: Kind[Any], *, any_owner: bool = False) -> Trigger[Any]:
     """Return the key of the owner of that kind: of the old and of the new state.
 
     Owners are matched by group and kind, whatever their version. Only the owner that controls the
-    object counts, unless `any_owner`. The owner lives in the object's namespace, unless its kind
-    has none.
+    object counts, unless `any_owner`. The owner is in the object's namespace, unless its kind is
+    cluster-scoped.
     """
 
     def keys(change: Change[Any]) -> Iterable[Key]:
@@ -105,7 +105,7 @@ def annotations_changed(change: Change[Any]) -> bool:
 
 
 def lifetime_changed(change: Change[Any]) -> bool:
-    """Count only the beginning of a deletion, and finalizers that come and go."""
+    """Count only the beginning of a deletion, and added or removed finalizers."""
     return _differ(change, lambda meta: (meta.deletion_timestamp, meta.finalizers or ()))
 
 
@@ -132,7 +132,7 @@ def not_(predicate: Predicate[T]) -> Predicate[T]:
 spec_or_metadata_changed: Predicate[Any] = any_of(
     generation_changed, labels_changed, annotations_changed, lifetime_changed, not_(version_changed)
 )
-"""All but changes of the status: who writes it would be woken by each report, to write the next."""
+"""All but changes of the status: a controller that writes it would trigger itself."""
 
 
 def _newest(change: Change[Any]) -> Any:

@@ -1,8 +1,8 @@
-"""Fields of a status that the definition in force does not declare.
+"""Fields of a status that the installed definition does not declare.
 
 A server refuses to apply them, and with them the whole status. So an operator that is newer than
 the definitions of its kinds would write no status at all: it leaves such fields out instead, and
-tries again later, when the definitions may have come.
+retries later, when the definitions may have been installed.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ Path = tuple[str, ...]
 
 
 class Undeclared:
-    """What definitions were seen not to declare, by kind."""
+    """The fields that definitions do not declare, by kind."""
 
     def __init__(self) -> None:
         self._found: dict[str, tuple[float, frozenset[Path]]] = {}
 
     def learn(self, resource: str, message: str) -> bool:
-        """Take from a refusal which fields to leave out; whether it named any that are new."""
+        """Learn from a refusal which fields to leave out; whether it named new ones."""
         named = {_path(text) for text in _REFUSED.findall(message)}
         known = self._paths(resource)
         if not named - known:
@@ -58,7 +58,7 @@ class Undeclared:
 
 
 def _path(text: str) -> Path:
-    """Return a path below `.status`; every element of a list is meant."""
+    """Return a path below `.status`; it stands for every element of a list."""
     parts = _PART.findall(text)
     return tuple(_EACH if part.startswith("[") else part for part in parts[1:])
 

@@ -1,6 +1,6 @@
-"""The states of a watcher, what it learns, and where it goes after an error. Pure.
+"""The states of a watcher, its events, and the transition after an error. Pure.
 
-`watcher` draws the machine and runs it.
+`watcher` has the diagram and runs the machine.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from kubecontroller.client.meta import Key
 
 __all__ = [
     "Applied",
-    "Aside",
     "Event",
+    "Failed",
     "Listed",
     "Listing",
     "Progress",
@@ -33,7 +33,7 @@ __all__ = [
     "Replaced",
     "State",
     "Streaming",
-    "Trouble",
+    "Undecodable",
     "Unlisted",
     "Waiting",
     "Watching",
@@ -47,11 +47,11 @@ T = TypeVar("T")
 SHORTEST_WATCH = 1.0
 
 
-# What was learnt
+# Events
 
 
 class Replaced(Struct, Generic[T], frozen=True):
-    """These are all objects there are, as of a version; some of them may not be readable."""
+    """All objects that exist at a version; some of them may not be decodable."""
 
     objects: tuple[T, ...]
     version: str
@@ -59,48 +59,48 @@ class Replaced(Struct, Generic[T], frozen=True):
 
 
 class Applied(Struct, Generic[T], frozen=True):
-    """One object came or changed."""
+    """One object was added or modified."""
 
     obj: T
 
 
 class Removed(Struct, Generic[T], frozen=True):
-    """One object went, or left the selector; `obj` is its last state."""
+    """One object was deleted, or no longer matches the selector; `obj` is its last state."""
 
     obj: T
 
 
-class Aside(Struct, frozen=True):
-    """One object came, changed or went (`gone`), and what it is now cannot be read."""
+class Undecodable(Struct, frozen=True):
+    """One object was added, modified or deleted (`gone`), and cannot be decoded."""
 
     what: Unreadable
     gone: bool = False
 
 
 class Progress(Struct, frozen=True):
-    """Everything up to this version has been told."""
+    """Everything up to this version has been reported."""
 
     version: str
 
 
-class Trouble(Struct, frozen=True):
-    """Something failed and is tried again after a wait; the cache may be old meanwhile."""
+class Failed(Struct, frozen=True):
+    """A request failed and is retried after a wait; the cache may be old meanwhile."""
 
     error: KubeError
     wait: float
 
 
-Event: TypeAlias = Replaced[T] | Applied[T] | Removed[T] | Aside | Progress | Trouble
+Event: TypeAlias = Replaced[T] | Applied[T] | Removed[T] | Undecodable | Progress | Failed
 
 
-# Where the machine is
+# States
 
 
 class Unlisted(Struct, frozen=True):
-    """Nothing usable is known: the whole collection has to be read.
+    """No usable state is known: the whole collection has to be listed.
 
-    `last` is the newest version ever seen, `quorum` asks for the newest state there is, and
-    `plain` forbids the watch-list for this round.
+    `last` is the newest version ever seen, `quorum` asks for the newest state, and `plain` forbids
+    the watch-list for this round.
     """
 
     last: str = ""
@@ -126,7 +126,7 @@ class Listing(Struct, frozen=True):
 
 
 class Streaming(Struct, frozen=True):
-    """A watch-list is open; `items` are collected aside until its initial events end."""
+    """A watch-list is open; `items` are collected until its initial events end."""
 
     last: str = ""
     items: dict[Key, object] = {}
@@ -136,7 +136,7 @@ class Streaming(Struct, frozen=True):
 class Listed(Struct, frozen=True):
     """All objects are known as of a version; no stream is open.
 
-    `fresh` until somebody tried to watch from there: the version is that of the list just read.
+    `fresh` until a watch from there was tried: the version is that of the list just read.
     """
 
     version: str
@@ -145,7 +145,7 @@ class Listed(Struct, frozen=True):
 
 
 class Watching(Struct, frozen=True):
-    """A stream is open. `settled` once versions of its events may be trusted to come back to."""
+    """A stream is open. `settled` once it is safe to resume at the versions of its events."""
 
     version: str
     opened: float = 0.0
@@ -156,7 +156,7 @@ class Watching(Struct, frozen=True):
 
 
 class Waiting(Struct, frozen=True):
-    """After trouble, before trying again."""
+    """After an error, before the retry."""
 
     seconds: float
     then: State
@@ -172,17 +172,17 @@ def after_error(
     now: float,
     internal_error_window: float = 0.0,
 ) -> tuple[State, bool]:
-    """Return where to go after an error, and whether to wait first. Pure.
+    """Return the state after an error, and whether to wait first. Pure.
 
-    - Listing at a version that is too old or too new: once more at once, by quorum.
-    - A page token that expired: the whole list in one piece, at once.
+    - Listing at a version that is too old or too new: list again at once, by quorum.
+    - A page token that expired: list again without pages, at once.
     - A watch-list that the server cannot serve, or that broke off: a plain list, at once. One
-      that was refused for now (429, 5xx, no connection): wait, and ask for the same again.
-    - A watch that could not be opened, or was told to slow down: wait, and open it again; what is
-      known is still good, and a list would only add to the load.
-    - A version that is too old: list again, at once if the watch had lived for a second, or could
-      not be opened for a while because the server was away.
-    - A stream that broke off or fell silent: open it again at the last version.
+      that was refused for now (429, 5xx, no connection): wait, and request the same again.
+    - A watch that could not be opened, or was asked to slow down: wait, and open it again; the
+      known state is still valid, and a list would only add to the load.
+    - A version that is too old: list again, at once if the watch had lasted for a second, or could
+      not be opened for a while because the server was down.
+    - A stream that broke off or became silent: open it again at the last version.
     - Anything else: wait, and list again.
     """
     match state:
@@ -202,7 +202,7 @@ def _after_list_error(state: Unlisted | Listing, error: KubeError) -> tuple[Stat
         return Listing(of=of, limit=0), False
     if is_unavailable_version(error) and not of.quorum:
         return replace(of, quorum=True), False
-    # The next round may ask the same server, which may by then have caught up.
+    # The next round may reach the same server, which may have caught up until then.
     return Unlisted(last=of.last, quorum=of.quorum), True
 
 
@@ -211,11 +211,11 @@ def _after_watch_error(
 ) -> tuple[State, bool]:
     again = Listed(state.version)
     if isinstance(error, Gone):
-        # A version that was just listed may not be listed again at once: a server that answers
+        # A version that was just listed may not be listed again at once: a server that responds to
         # every watch with 410 would otherwise be listed without end.
         lived = isinstance(state, Watching) and now - state.opened >= SHORTEST_WATCH
-        told = isinstance(state, Watching) and state.events > 0
-        return Unlisted(last=state.version), (state.fresh or told) and not lived
+        delivered = isinstance(state, Watching) and state.events > 0
+        return Unlisted(last=state.version), (state.fresh or delivered) and not lived
     if isinstance(error, TooManyRequests):
         return again, True
     if isinstance(error, ConnectionFailed | StreamStalled):
@@ -229,7 +229,7 @@ def _after_watch_error(
 
 
 def is_unavailable_version(error: KubeError) -> bool:
-    """Whether a server does not have the version asked for: too old, or not reached yet."""
+    """Whether a server does not have the requested version: too old, or not reached yet."""
     if isinstance(error, Gone):
         return True
     if not isinstance(error, ApiError):

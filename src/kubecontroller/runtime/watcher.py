@@ -1,19 +1,20 @@
 """How a collection is listed and then watched for ever: an explicit state machine.
 
-`Watcher.step(state)` does one piece of I/O and returns what was learnt and the next state. States
-are values; the transitions after an error are the pure function `after_error`. Nothing is raised
-for trouble with the server: it comes out as a `Trouble` event and a state that waits.
+`Watcher.step(state)` does one piece of I/O and returns events and the next state. States are
+values; the transitions after an error are the pure function `after_error`. Errors of the server
+are not raised: they become a `Failed` event and a state that waits.
 
     Unlisted ──watch-list──▶ Streaming ──end of initial events──▶ Watching ──┐
         │  ▲                     │ any error: plain list                     │ end of stream:
         │  └─────────────────────┘                                           │ open again at
         └──list──▶ Listing (pages) ──last page──▶ Listed ──open──▶ Watching ─┘ the last version
-    any state ──trouble──▶ Waiting(seconds, then) ──▶ then
+    any state ──error────▶ Waiting(seconds, then) ──▶ then
 
-Guarantees: never goes back in time by itself (re-lists at the last version seen, or by quorum when
-that is not to be had); never loops hot (every failure waits, and waits longer); a silent stream is
-noticed: servers send a bookmark every minute, and initial events one after another. Who knows that
-something changed and was not told says so (`suspect`), and the stream is opened again at once.
+Guarantees: it never goes back in time by itself (it relists at the last version seen, or by quorum
+when that is not available); it never loops hot (every failure waits, and waits longer); a silent
+stream is detected: servers send a bookmark every minute, and initial events without pauses. A
+caller that knows of a change that was not reported calls `suspect`, and the stream is opened again
+at once.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ from kubecontroller.client.watch import Change as WireChange
 from kubecontroller.runtime.backoff import Backoff
 from kubecontroller.runtime.watch_states import (
     Applied,
-    Aside,
     Event,
+    Failed,
     Listed,
     Listing,
     Progress,
@@ -50,7 +51,7 @@ from kubecontroller.runtime.watch_states import (
     Replaced,
     State,
     Streaming,
-    Trouble,
+    Undecodable,
     Unlisted,
     Waiting,
     Watching,
@@ -89,7 +90,7 @@ class Source(Protocol[T_co]):
 
 
 class Watcher(Generic[T]):
-    """Runs the machine over one source. It holds the open stream and nothing else that matters."""
+    """Runs the machine over one source. It holds the open stream and no other state."""
 
     def __init__(
         self,
@@ -113,12 +114,12 @@ class Watcher(Generic[T]):
         self._listening: asyncio.Timeout | None = None  # while it waits for the next event
 
     def suspect(self) -> None:
-        """Take the open stream for dead, if one is waited for: open it at the last version."""
+        """Consider the open stream dead, if it is waited for: reopen it at the last version."""
         if self._listening is not None and not self._listening.expired():
             self._listening.reschedule(asyncio.get_running_loop().time())
 
     async def step(self, state: State) -> tuple[tuple[Event[T], ...], State]:
-        """Do one piece of work and return what was learnt and where the machine is then."""
+        """Do one piece of work and return its events and the next state."""
         if isinstance(state, Waiting):
             await asyncio.sleep(state.seconds)
             return (), state.then
@@ -149,7 +150,7 @@ class Watcher(Generic[T]):
         stack, self._stack = self._stack, AsyncExitStack()
         await stack.aclose()
 
-    # Reading everything
+    # Listing
 
     async def _begin(self, state: Unlisted) -> tuple[tuple[Event[T], ...], State]:
         if self._watch_list and not state.plain:
@@ -159,7 +160,7 @@ class Watcher(Generic[T]):
             except KubeError as error:
                 unavailable = is_unavailable_version(error)
                 if isinstance(error, _FOR_NOW) and not unavailable:
-                    raise  # a plain list would only add to the load: wait, and ask the same again
+                    raise  # a plain list would add to the load: wait, and request the same again
                 await self.close()
                 if unavailable and not state.quorum:
                     return (), replace(state, quorum=True)
@@ -179,7 +180,7 @@ class Watcher(Generic[T]):
         aside = state.unreadable + page.unreadable
         if page.continue_:
             if state.of.version == "0":
-                # The server has no watch cache for this kind: pages keep helping at any version.
+                # The server has no watch cache for this kind: pages help at any version.
                 self._paginated = True
             return (), replace(state, items=items, unreadable=aside, continue_=page.continue_)
         objects: tuple[T, ...] = items  # type: ignore[assignment]  # of this source, every one
@@ -187,7 +188,7 @@ class Watcher(Generic[T]):
         return (Replaced(objects, page.resource_version, aside),), following
 
     async def _collect(self, state: Streaming) -> tuple[tuple[Event[T], ...], State]:
-        """Read initial events aside; they replace everything at once when they end."""
+        """Collect initial events; they replace everything at once when they end."""
         stream = self._opened()
         items: dict[Key, object] = state.items
         while (event := await self._next(stream, _STUCK_SECONDS)) is not None:
@@ -205,7 +206,7 @@ class Watcher(Generic[T]):
         await self.close()
         return (), Unlisted(last=state.last, plain=True, quorum=state.quorum)
 
-    # Following
+    # Watching
 
     async def _open(self, state: Listed) -> tuple[tuple[Event[T], ...], State]:
         await self._enter(state.version, initial_events=False)
@@ -226,7 +227,7 @@ class Watcher(Generic[T]):
             version = event.resource_version or state.version
             after = Watching(version, state.opened, state.events + 1, settled=True)
             return (Progress(version),), after
-        return (_learnt(event),), _advanced(state, event)
+        return (_event_of(event),), _advanced(state, event)
 
     async def _next(
         self, stream: AsyncIterator[WatchEvent[T]], seconds: float | None = None
@@ -236,7 +237,7 @@ class Watcher(Generic[T]):
             async with asyncio.timeout(seconds) as self._listening:
                 return await anext(stream, None)
         except TimeoutError as error:
-            raise StreamStalled("it is silent though there is something to tell") from error
+            raise StreamStalled("it is silent although there were changes") from error
         finally:
             self._listening = None
 
@@ -264,7 +265,7 @@ class Watcher(Generic[T]):
             raise ValueError("a state with an open stream belongs to the watcher that opened it")
         return self._stream
 
-    # Trouble
+    # Errors
 
     def _recover(
         self, state: Unlisted | Listing | Streaming | Listed | Watching, error: KubeError
@@ -278,7 +279,7 @@ class Watcher(Generic[T]):
             internal_error_window=self._internal_error_window,
         )
         if not wait:
-            return (Trouble(error, 0.0),), following
+            return (Failed(error, 0.0),), following
         return self._wait(error, following)
 
     def _wait(self, error: KubeError, then: State) -> tuple[tuple[Event[T], ...], State]:
@@ -286,7 +287,7 @@ class Watcher(Generic[T]):
         asked = getattr(error, "retry_after", None)
         if asked is not None:
             seconds = max(seconds, float(asked))
-        return (Trouble(error, seconds),), Waiting(seconds, then)
+        return (Failed(error, seconds),), Waiting(seconds, then)
 
 
 def _replaced(items: dict[Key, object], version: str) -> Replaced[T]:
@@ -305,9 +306,9 @@ def _key(change: WireChange[T] | UnreadableChange) -> Key:
     return key_of(change.object)  # type: ignore[arg-type]  # an object of the API
 
 
-def _learnt(change: WireChange[T] | UnreadableChange) -> Applied[T] | Removed[T] | Aside:
+def _event_of(change: WireChange[T] | UnreadableChange) -> Applied[T] | Removed[T] | Undecodable:
     if isinstance(change, UnreadableChange):
-        return Aside(change.object, gone=change.type is ChangeType.DELETED)
+        return Undecodable(change.object, gone=change.type is ChangeType.DELETED)
     if change.type is ChangeType.DELETED:
         return Removed(change.object)
     return Applied(change.object)

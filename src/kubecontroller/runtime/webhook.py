@@ -1,8 +1,8 @@
 """Admission and conversion webhooks over HTTPS.
 
-A webhook is one function on values; this module does the reviews around it. An answer is always
-a review the API server understands; a body that is no review gets 400, a function that raises
-gets 500, and the failure policy of the configuration decides what that means.
+A webhook is one function on values; this module handles the reviews around it. A response is always
+a review that the API server understands; a body that is not a review gets 400, a function that
+raises gets 500, and the failure policy of the configuration decides what that means.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ __all__ = [
 
 _log = logging.getLogger(__name__)
 _LARGEST_BODY = 16 * 1024 * 1024
-# A list of a custom resource arrives in one ConversionReview: a limit here would make the kind
-# unreadable for everybody. The API server itself limits what it stores and lists.
+# A list of a custom resource arrives in one ConversionReview: with a limit here the kind could not
+# be read by any client. The API server itself limits what it stores and lists.
 _LARGEST_CONVERSION = 1024 * 1024 * 1024
 _LONGEST = 10.0
 
 
 class AdmissionRequest(Struct, frozen=True, rename="camel"):
-    """What is about to happen to an object."""
+    """The operation on an object that is to be admitted."""
 
     uid: str
     operation: str
@@ -60,20 +60,20 @@ class AdmissionRequest(Struct, frozen=True, rename="camel"):
 
 
 class Allowed(Struct, frozen=True):
-    """It may happen; warnings are shown to who asked for it."""
+    """The operation is allowed; warnings are shown to the user."""
 
     warnings: tuple[str, ...] = ()
 
 
 class Cause(Struct, frozen=True):
-    """One field that is wrong, for programs that ask."""
+    """One field that is wrong, for programs."""
 
     field: str
     message: str
 
 
 class Denied(Struct, frozen=True):
-    """It must not happen; the reason is shown to who asked for it."""
+    """The operation is denied; the reason is shown to the user."""
 
     reason: str
     code: int = 403
@@ -81,7 +81,7 @@ class Denied(Struct, frozen=True):
 
 
 class Patched(Struct, frozen=True):
-    """It may happen with these changes, a JSON patch."""
+    """The operation is allowed with these changes, a JSON patch."""
 
     operations: Sequence[dict[str, Any]]
     warnings: tuple[str, ...] = ()
@@ -118,8 +118,8 @@ class WebhookServer:
 
     `context` may get a new certificate while serving (`certkeeper`). The manager starts this
     before caches: a conversion webhook that is not served blocks the lists that fill them. While
-    `is_leaving` says so, connections end with their answer: a question on one that is closed in the
-    same moment would be lost.
+    `is_leaving` is true, connections end after their response: a request on a connection that is
+    closed at the same moment would be lost.
     """
 
     def __init__(
@@ -145,7 +145,7 @@ class WebhookServer:
         self._before: list[Callable[[], Awaitable[object]]] = []
 
     def before_start(self, step: Callable[[], Awaitable[object]]) -> None:
-        """Have something done before serving, such as loading a certificate."""
+        """Add a step before serving, such as loading a certificate."""
         self._before.append(step)
 
     def add_admission(self, path: str, admit: Admit) -> None:
@@ -234,16 +234,16 @@ def _admission_answer(api_version: str, asked: AdmissionRequest, admission: Admi
 
 
 def _details(asked: AdmissionRequest, code: int, causes: Sequence[Cause]) -> Manifest:
-    """Return what an answer says besides its sentence, as the API server does it for fields."""
+    """Return the details of a response, as the API server has them for fields."""
     if not causes:
         return {}
-    told = [
+    listed = [
         {"reason": "FieldValueInvalid", "field": one.field, "message": one.message}
         for one in causes
     ]
     reason = {"reason": "Invalid"} if code == 422 else {}
     named = {"name": asked.name, "group": asked.kind.get("group"), "kind": asked.kind.get("kind")}
-    return {**reason, "details": {**{k: v for k, v in named.items() if v}, "causes": told}}
+    return {**reason, "details": {**{k: v for k, v in named.items() if v}, "causes": listed}}
 
 
 def _converted(review: _ConversionReview, convert: Convert) -> Manifest:
@@ -266,7 +266,7 @@ def _converted(review: _ConversionReview, convert: Convert) -> Manifest:
 
 
 def _seconds(request: web.Request) -> float:
-    """Return the time the API server gives us, less a little for the way back."""
+    """Return the timeout of the API server, less a little for the way back."""
     text = request.query.get("timeout", "").removesuffix("s")
     try:
         return max(0.1, float(text) * 0.9)

@@ -1,21 +1,21 @@
 """A queue of keys for workers: each key once, in order of priority, never twice at a time.
 
 Guarantees:
-- *Stinginess*: a key added many times before it is taken is taken once.
-- *One at a time*: a key being worked is not handed out again before `done`; if it was added in
-  the meantime, it is handed out once more afterwards.
+- *Deduplication*: a key added many times before it is taken is taken once.
+- *One at a time*: a key that is being processed is not handed out again before `done`; if it was
+  added in the meantime, it is handed out once more afterwards.
 - *Fairness*: keys of one priority come in the order they were added; a higher priority comes first.
-- *Room for what is urgent*: a worker may ask for keys of a priority or higher only; keys below it
-  never occupy that worker, and never take its wake-up from one that would work on them.
+- *Reserved workers*: a worker may request keys of a priority or higher only; keys below it never
+  occupy that worker, and never take its wake-up from one that would work on them.
 - *Earliest wins*: of several delays for a key the earliest holds, of priorities the highest.
-- *Nothing is lost on shutdown*: what was ready is still handed out, then workers are told to stop.
+- *Nothing is lost on shutdown*: ready keys are still handed out, then workers stop.
 
 Assumptions: one event loop; `done` is called exactly once for each `get` (use try/finally).
-Who calls it: triggers add, the controller takes.
+Callers: triggers add, the controller takes.
 
 Keys are in up to three places: `_ready` (added, not yet taken), `_waiting` (to be added later) and
-`_working` (taken). A key both in `_ready` and in `_working` was added while being worked; it keeps
-its place in the order, but is skipped until `done`: only then does it enter the heap.
+`_working` (taken). A key both in `_ready` and in `_working` was added while it was processed; it
+keeps its place in the order, but is skipped until `done`: only then does it enter the heap.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ _HEARTBEAT = 10.0  # a timer that was lost, or a clock that jumped, costs this m
 
 
 class Delays(Enum):
-    """What a plain `add` does to a delay the key already has."""
+    """What a plain `add` does to a delay that the key already has."""
 
     MERGED = "one entry per key: the add makes it ready now and its delay is gone"
     SEPARATE = "the delay stays and adds the key once more when it is over"
 
 
 class QueueStopped(Exception):  # noqa: N818 - an end, not an error
-    """The queue was shut down and holds nothing more for this worker."""
+    """The queue was shut down and has no more keys for this worker."""
 
 
 class WorkQueue(Generic[K]):
-    """See the module for what it guarantees."""
+    """A rate limited queue with priorities; see the module for its guarantees."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class WorkQueue(Generic[K]):
         self._added_at: dict[K, float] = {}
         self._taken_priority: dict[K, int] = {}
         self._order = 0
-        self._takers: deque[tuple[asyncio.Future[None], int]] = deque()  # and what they ask for
+        self._takers: deque[tuple[asyncio.Future[None], int]] = deque()  # and lowest priority
         self._drained: deque[asyncio.Future[None]] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due = float("inf")
@@ -96,7 +96,7 @@ class WorkQueue(Generic[K]):
         return dict(Counter(-negative for negative, _ in list(self._ready.values())))
 
     def working_seconds(self) -> list[float]:
-        """Return for how long each key being worked has been worked on."""
+        """Return for how long each key has been processed."""
         started = list(self._working.values())
         return [self._clock() - since for since in started]
 
@@ -147,7 +147,7 @@ class WorkQueue(Generic[K]):
         self._arm(due)
 
     def add_rate_limited(self, key: K, *, priority: int = 0, at_most: float = 0.0) -> None:
-        """Make a key ready when its limiter says, or after `at_most` seconds if that is sooner."""
+        """Make a key ready after the limiter's wait, or `at_most` seconds if that is sooner."""
         self.retries += 1
         delay = self._limiter.when(key)
         if at_most > 0:
@@ -155,7 +155,7 @@ class WorkQueue(Generic[K]):
         self.add_after(key, delay, priority=priority)
 
     def forget(self, key: K) -> None:
-        """Clear the key's failures; leaves the key itself where it is."""
+        """Clear the key's failures; the key itself stays where it is."""
         self._limiter.forget(key)
 
     def failures(self, key: K) -> int:
@@ -163,7 +163,7 @@ class WorkQueue(Generic[K]):
         return self._limiter.failures(key)
 
     def priority_of(self, key: K) -> int:
-        """Return the priority a key being worked was taken with; a requeue keeps it."""
+        """Return the priority with which a key was taken; a requeue keeps it."""
         return self._taken_priority.get(key, 0)
 
     async def get(self, *, at_least: int = LOWEST_PRIORITY) -> K:
@@ -192,7 +192,7 @@ class WorkQueue(Generic[K]):
         return key
 
     def done(self, key: K) -> None:
-        """Say that the work on a key taken with `get` is over."""
+        """Report that the work on a key taken with `get` is over."""
         since = self._working.pop(key, None)
         if since is None:
             raise ValueError(f"done({key!r}) without get: call it exactly once for each key taken")
@@ -203,22 +203,22 @@ class WorkQueue(Generic[K]):
             heapq.heappush(self._order_heap, (*place, key))
             self._wake_one(-place[0])
         if self._stopping:
-            self._tell_stopped()
+            self._notify_stopped()
 
     def shut_down(self) -> None:
-        """Take no more keys; hand out those that are ready, drop those that wait."""
+        """Take no more keys; hand out the ready ones, drop the waiting ones."""
         self._stopping = True
         self._drop_waiting()
-        self._tell_stopped()
+        self._notify_stopped()
 
     def shut_down_now(self) -> None:
-        """Take no more keys and hand out none; keys being worked are still to be done."""
+        """Take no more keys and hand out none; keys being processed still need `done`."""
         self._stopping = True
         self._ready.clear()
         self._added_at.clear()
         self._order_heap.clear()
         self._drop_waiting()
-        self._tell_stopped()
+        self._notify_stopped()
 
     def _drop_waiting(self) -> None:
         self._waiting.clear()
@@ -236,7 +236,7 @@ class WorkQueue(Generic[K]):
             await waiter
 
     def _bind_clock(self) -> float:
-        """Use the time of the loop the queue is first used in; it may be made outside of one."""
+        """Use the time of the loop of the first use; the queue may be made outside of one."""
         self._clock = asyncio.get_running_loop().time
         return self._clock()
 
@@ -268,7 +268,7 @@ class WorkQueue(Generic[K]):
             return
         self._takers = deque(entry for entry in self._takers if entry[0] is not taker)
 
-    def _tell_stopped(self) -> None:
+    def _notify_stopped(self) -> None:
         if self._ready:
             return
         for taker, _ in self._takers:

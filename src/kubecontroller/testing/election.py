@@ -1,4 +1,4 @@
-"""An election in the loop that runs, for tests in virtual time: the protocol without its thread."""
+"""A leader election in the running loop, for tests in virtual time, without a thread."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["ElectionTask"]
 
 
 class ElectionTask:
-    """Runs for leader as `ElectionThread` does, by the clocks it is given.
+    """Takes part in the election as `ElectionThread` does, by the given clocks.
 
-    Pass it to a `Manager` as `election`. It protects nothing from a loop that is stuck.
+    Pass it to a `Manager` as `election`. It does not protect against a blocked loop.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class ElectionTask:
 
     @property
     def holder(self) -> str:
-        """Who was last seen to hold the lease."""
+        """The identity that was last seen to hold the lease."""
         return self._elector.holder
 
     def is_leader(self) -> bool:
@@ -55,15 +55,15 @@ class ElectionTask:
         return self.fence.left
 
     def start(self) -> None:
-        """Begin to run for leader."""
+        """Begin to take part in the election."""
         self._task = asyncio.create_task(self._elect(), name="election")
 
     async def wait_leading(self) -> None:
-        """Return when we lead."""
+        """Return when this process leads."""
         await self.leading.wait()
 
     async def stop(self, *, timeout: float = 5.0) -> None:
-        """Give the lease back, if we hold it and there is time, and end."""
+        """Release the lease, if it is held and there is time, and end."""
         if self._task is None:
             return
         self._task.cancel()

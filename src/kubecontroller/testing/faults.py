@@ -1,13 +1,13 @@
-"""Everything that can go wrong between a controller and its API server, on demand.
+"""Faults between a controller and its API server, injected on demand.
 
 `FaultyTransport` wraps any transport and asks a plan what to do with each request and stream. A
-plan is scripted (`Nth`: exactly there) or random by seed (`Seeded`: the same seed, the same
+plan is scripted (`Nth`: exactly there) or random by seed (`Seeded`: the same seed gives the same
 faults in the same order, as long as the program under test is deterministic).
 
-Faults are honest: each is something a real API server and network can do. A list is old only
-where the protocol allows it (resourceVersion `0`); events are dropped only together with the 410
-that follows within seconds; what is late is late by as many seconds as it is, however much comes;
-what is coalesced within a second are changes of one object, of which the last remains.
+Faults are realistic: each is something that a real API server and network can do. A list is old
+only where the protocol allows it (resourceVersion `0`); events are dropped only together with the
+410 that follows within seconds; a late event is late by a number of seconds, however many events
+there are; only changes of one object within a second are coalesced, and the last one remains.
 """
 
 from __future__ import annotations
@@ -41,22 +41,22 @@ __all__ = [
 
 
 class Crashed(BaseException):
-    """The process died here. Not an `Exception`: nothing that runs may catch and survive it."""
+    """The process died here. Not an `Exception`: no running code may catch and survive it."""
 
 
 class Fault(StrEnum):
     """What happens to one request."""
 
-    CRASH_BEFORE = "we die before it is sent"
-    CRASH_AFTER = "it is carried out, then we die"
-    CRASH_DURING = "we die while it is on its way; it is carried out later"
-    LOST_REPLY = "it is carried out, the answer never comes"
+    CRASH_BEFORE = "the process dies before it is sent"
+    CRASH_AFTER = "it is executed, then the process dies"
+    CRASH_DURING = "the process dies while it is sent; it is executed later"
+    LOST_REPLY = "it is executed, the response never arrives"
     RESET_BEFORE = "the connection breaks before it arrives"
-    RESET_AFTER = "it is carried out, then the connection breaks"
+    RESET_AFTER = "it is executed, then the connection breaks"
     CONFLICT = "409"
     TOO_MANY = "429 with Retry-After"
     SERVER_ERROR = "500"
-    SLOW = "the answer takes seconds"
+    SLOW = "the response takes seconds"
     STALE = "a list from the server's cache shows an earlier state"
 
 
@@ -89,7 +89,7 @@ _LINES_BEFORE = 3
 
 
 class Plan(Protocol):
-    """Decides what goes wrong."""
+    """Decides which faults are injected."""
 
     def request(self, request: Request, write: int | None) -> Fault | None:
         """Return the fault of a request; `write` is its number among the writes, from 1."""
@@ -101,22 +101,22 @@ class Plan(Protocol):
 
 
 class NoFaults:
-    """All goes well."""
+    """No faults."""
 
     def request(self, request: Request, write: int | None) -> Fault | None:  # noqa: ARG002
-        """Let it pass."""
+        """Return no fault."""
         return None
 
     def stream(self, request: Request, number: int) -> StreamFault | None:  # noqa: ARG002
-        """Let it pass."""
+        """Return no fault."""
         return None
 
 
 class Nth(NoFaults):
-    """One fault, at the n-th write (from 1) or the n-th stream; all else goes well.
+    """One fault, at the n-th write (from 1) or the n-th stream; nothing else fails.
 
-    To visit each tear point in turn, run once to count the writes (`transport.writes`), then once
-    for each number and each crash.
+    To crash at each write in turn, run once to count the writes (`transport.writes`), then once for
+    each number and each crash.
     """
 
     def __init__(
@@ -149,7 +149,7 @@ class Seeded:
         self._left = budget if budget is not None else -1
 
     def request(self, request: Request, write: int | None) -> Fault | None:
-        """Draw a fault that can befall this request."""
+        """Draw a fault that is possible for this request."""
         possible = [one for one in Fault if write is not None or one not in _WRITES_ONLY]
         if not _may_be_stale(request):
             possible.remove(Fault.STALE)
@@ -171,8 +171,8 @@ class Seeded:
         return None
 
 
-class Struck(Struct, frozen=True):
-    """One fault that was done, for the log of a failed run."""
+class Injected(Struct, frozen=True):
+    """One injected fault, for the log of a failed run."""
 
     at: float
     fault: Fault | StreamFault
@@ -181,19 +181,19 @@ class Struck(Struct, frozen=True):
 
 
 class FaultyTransport:
-    """A transport to which things happen. `journal` says what did, `writes` counts the writes."""
+    """A transport that injects faults. `journal` lists them, `writes` counts the writes."""
 
     def __init__(self, transport: Transport, plan: Plan) -> None:
         self._transport = transport
         self._plan = plan
-        self.journal: list[Struck] = []
+        self.journal: list[Injected] = []
         self.writes = 0
         self.streams = 0
         self._in_flight: set[asyncio.Task[None]] = set()
         self._lists: dict[tuple[str, tuple[tuple[str, str], ...]], Response] = {}
 
     async def request(self, request: Request, *, timeout: float) -> Response:
-        """Carry out a request, or what the plan makes of it."""
+        """Execute a request, with the fault of the plan."""
         is_write = request.method != "GET"
         if is_write:
             self.writes += 1
@@ -203,9 +203,9 @@ class FaultyTransport:
         self._note(fault, request)
         if fault in _STATUSES:
             return _refusal(*_STATUSES[fault])
-        return await self._strike(fault, request, timeout)
+        return await self._inject(fault, request, timeout)
 
-    async def _strike(self, fault: Fault, request: Request, timeout: float) -> Response:
+    async def _inject(self, fault: Fault, request: Request, timeout: float) -> Response:
         match fault:
             case Fault.CRASH_BEFORE:
                 raise Crashed(str(fault))
@@ -225,7 +225,7 @@ class FaultyTransport:
         if fault is Fault.LOST_REPLY:
             seconds = min(timeout, SILENT_SECONDS)  # as the transport over a network does
             await asyncio.sleep(seconds)
-            raise NoAnswer(f"no answer within {seconds:g} s", host="faults")
+            raise NoAnswer(f"no response within {seconds:g} s", host="faults")
         if fault is Fault.RESET_AFTER:
             raise ConnectionFailed("connection reset", host="faults")
         raise Crashed(str(fault))
@@ -233,20 +233,20 @@ class FaultyTransport:
     def stream(
         self, request: Request, *, idle: float
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """Open a stream, or what the plan makes of it."""
+        """Open a stream, with the fault of the plan."""
         return self._stream(request, idle)
 
     async def close(self) -> None:
-        """Wait for what is still on its way, then close the transport underneath."""
+        """Wait for requests that are still in flight, then close the transport underneath."""
         await self.settle()
         await self._transport.close()
 
     async def settle(self) -> None:
-        """Wait until every request that outlived its sender has been carried out."""
+        """Wait until every request that outlived its sender has been executed."""
         while self._in_flight:
             await asyncio.gather(*self._in_flight, return_exceptions=True)
 
-    # How
+    # Implementation
 
     async def _send(self, request: Request, timeout: float) -> Response:
         return await self._transport.request(request, timeout=timeout)
@@ -267,7 +267,7 @@ class FaultyTransport:
 
     def _note(self, fault: Fault | StreamFault, request: Request) -> None:
         now = asyncio.get_running_loop().time()
-        self.journal.append(Struck(now, fault, request.method, request.path))
+        self.journal.append(Injected(now, fault, request.method, request.path))
 
     @asynccontextmanager
     async def _stream(self, request: Request, idle: float) -> AsyncIterator[AsyncIterator[bytes]]:
@@ -279,14 +279,14 @@ class FaultyTransport:
             if fault is None:
                 yield pieces
                 return
-            async with aclosing(_afflicted(fault, pieces, idle)) as lines:
+            async with aclosing(_with_fault(fault, pieces, idle)) as lines:
                 yield lines
 
 
-async def _afflicted(
+async def _with_fault(
     fault: StreamFault, pieces: AsyncIterator[bytes], idle: float
 ) -> AsyncGenerator[bytes, None]:
-    """Yield a stream's lines as the fault leaves them."""
+    """Yield a stream's lines with the fault applied."""
     match fault:
         case StreamFault.EXPIRED:
             yield _EXPIRED_LINE
@@ -306,7 +306,7 @@ async def _afflicted(
 
 
 async def _hanging(pieces: AsyncIterator[bytes], idle: float) -> AsyncIterator[bytes]:
-    """Let a few lines pass, then say nothing for as long as silence is tolerated."""
+    """Pass a few lines, then send nothing for as long as silence is tolerated."""
     count = 0
     async for line in _lines(pieces):
         count += 1
@@ -317,7 +317,7 @@ async def _hanging(pieces: AsyncIterator[bytes], idle: float) -> AsyncIterator[b
 
 
 async def _broken(fault: StreamFault, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Let a few lines pass, then break in the way of the fault."""
+    """Pass a few lines, then break as the fault says."""
     count = 0
     async for line in _lines(pieces):
         count += 1
@@ -334,7 +334,7 @@ async def _broken(fault: StreamFault, pieces: AsyncIterator[bytes]) -> AsyncIter
 
 
 async def _dropped(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Let a few lines pass, lose the next few, and tell so soon: a server never stays silent."""
+    """Pass a few lines, lose the next few, and send 410 soon: a server never stays silent."""
     lines = _lines(pieces)
     count = 0
     async for line in lines:
@@ -354,7 +354,7 @@ async def _dropped(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 
 async def _late(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Yield each line some seconds after it came, however many come."""
+    """Yield each line some seconds after it arrived, however many arrive."""
     async with aclosing(_read_on(pieces)) as lines:
         async for came, line in lines:
             due = came + _LATE_SECONDS - asyncio.get_running_loop().time()
@@ -363,7 +363,7 @@ async def _late(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 
 async def _read_on(pieces: AsyncIterator[bytes]) -> AsyncGenerator[tuple[float, bytes], None]:
-    """Yield each line with the time it came, reading on while its reader is busy."""
+    """Yield each line with its time of arrival, reading ahead while the consumer is busy."""
     loop = asyncio.get_running_loop()
     arrived: asyncio.Queue[tuple[float, bytes] | None] = asyncio.Queue()
 
@@ -404,7 +404,7 @@ _HEAD = msgspec.json.Decoder(_Head)
 
 
 async def _coalesced(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Collect what comes within a second; of changes that follow each other keep the last."""
+    """Collect the lines of one second; of consecutive changes of an object keep the last."""
     batch: list[bytes] = []
     until = 0.0
     async with aclosing(_read_on(pieces)) as lines:
@@ -431,7 +431,7 @@ async def _coalesced(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 
 async def _within(following: asyncio.Future[Any], until: float | None) -> None:
-    """Wait for something that goes on coming, but not beyond a time."""
+    """Wait for a future that stays pending, but not beyond a time."""
     left = None if until is None else max(0.0, until - asyncio.get_running_loop().time())
     await asyncio.wait({following}, timeout=left)
 
@@ -471,7 +471,7 @@ def _refusal(code: int, reason: str) -> Response:
         "status": "Failure",
         "code": code,
         "reason": reason,
-        "message": f"the fault layer answers {code}",
+        "message": f"the fault layer responds with {code}",
     }
     headers = {"content-type": "application/json"}
     if code == 429:

@@ -1,12 +1,12 @@
-"""An event loop whose clock jumps: tests of time take no time.
+"""An event loop in virtual time: tests that wait take no time.
 
-Promises:
+Guarantees:
 - `loop.time()` starts at zero and moves only when every task waits: then it jumps to the next
   timer.
 - When every task waits and there is no timer, thread or socket to wake one, the loop raises
   `Deadlock`, which names each waiting task and the line it waits at.
-- Work handed to threads and real sockets are waited for in real time before the clock jumps, so a
-  test that needs them stays right; it is then only as deterministic as they are.
+- Threads and real sockets are waited for in real time before the clock jumps, so a test that needs
+  them works; it is then only as deterministic as they are.
 
 Pytest uses it when a `conftest.py` imports the hook of this module:
 `from kubecontroller.testing.loop import pytest_asyncio_loop_factories`. A test that needs real
@@ -41,18 +41,18 @@ class Deadlock(RuntimeError):  # noqa: N818 - it is the name of the thing
 
 
 class _JumpingSelector(selectors.BaseSelector):
-    """Asks the real selector without waiting, then lets the loop's clock jump instead."""
+    """Polls the real selector without waiting, then lets the loop's clock jump instead."""
 
     def __init__(self, jump: Callable[[float | None], None], threads: Callable[[], int]) -> None:
         self._real = selectors.DefaultSelector()
         self._jump = jump
         self._threads = threads
         self._open = 0  # descriptors that are watched
-        self._unasked = 0  # turns since the kernel was last asked
+        self._unasked = 0  # turns since the kernel was last polled
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if self._open <= _OWN_DESCRIPTORS and not self._threads() and timeout is not None:
-            # Nothing outside can answer. The self-pipe alone is emptied now and then.
+            # Nothing outside can respond. Only the self-pipe is emptied now and then.
             self._unasked += 1
             if self._unasked < _UNASKED_TURNS:
                 if timeout > 0:
@@ -67,7 +67,7 @@ class _JumpingSelector(selectors.BaseSelector):
             if ready:
                 return ready
         if self._open > _OWN_DESCRIPTORS:
-            # A peer in this process or another one may be about to answer.
+            # A peer in this process or another one may be about to respond.
             ready = self._real.select(_SOCKET_GRACE if timeout is not None else _THREAD_POLL)
             if ready or timeout is None:
                 return ready
@@ -99,7 +99,7 @@ class _JumpingSelector(selectors.BaseSelector):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """A selector event loop in virtual time; see the module for what it promises."""
+    """A selector event loop in virtual time; see the module for its guarantees."""
 
     def __init__(self, *, start: float = 0.0) -> None:
         self._now = start
@@ -108,12 +108,12 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     @property
     def _clock_resolution(self) -> float:
-        """How early a timer may fire: not at all, or who waits for a moment would wait again."""
+        """How early a timer may fire: never, or a task that waits until an instant waits twice."""
         return math.ulp(self._now)
 
     @_clock_resolution.setter
     def _clock_resolution(self, _: float) -> None:
-        """Leave it: the real clock's is no matter here."""
+        """Do nothing: the resolution of the real clock does not matter here."""
 
     def time(self) -> float:
         """Return the virtual time in seconds."""
@@ -122,7 +122,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def run_in_executor(  # type: ignore[override]  # typeshed ties the arguments with a TypeVarTuple
         self, executor: Executor | None, func: Callable[..., T], *args: Any
     ) -> asyncio.Future[T]:
-        """Run in a thread; the clock stands still until it has answered."""
+        """Run in a thread; the clock does not advance until it has finished."""
         future = super().run_in_executor(executor, func, *args)
         self._in_threads += 1
         future.add_done_callback(self._thread_is_done)
@@ -143,7 +143,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         if timeout is None:
             raise Deadlock(self._describe_waiting())
         self._now += timeout
-        # Adding and taking away floats must not leave a timer one ulp in the future for ever.
+        # Rounding errors of floats must not leave a timer one ulp in the future for ever.
         timers = getattr(self, "_scheduled", ())  # the loop's own heap
         due = timers[0].when() if timers else self._now
         if 0 < due - self._now < _ROUNDING:
@@ -176,7 +176,7 @@ class _Item(Protocol):
 def pytest_asyncio_loop_factories(
     item: _Item,
 ) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """Give tests the virtual loop, unless their asyncio marker chooses by name."""
+    """Give tests the virtual loop, unless their asyncio marker names another."""
     virtual: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {"virtual": VirtualLoop}
     marker = item.get_closest_marker("asyncio")
     if marker is not None and "loop_factories" in marker.kwargs:

@@ -1,8 +1,8 @@
 """The seed of a run: a new one each time, printed, and given again to repeat the run exactly.
 
-`SEED=...` in the environment is the run's seed; without it one is drawn and put there, so that
-processes started by this one have the same. Everything random in a run is derived from it by name:
-a test that is added or left out changes no other one's seeds.
+`SEED=...` in the environment is the run's seed; without it one is drawn and set there, so that
+child processes have the same. Everything random in a run is derived from it by name: adding or
+removing a test does not change the seeds of the others.
 """
 
 from __future__ import annotations
@@ -24,6 +24,6 @@ def run_seed() -> int:
 
 
 def derive(name: str, number: int = 0) -> int:
-    """Return a seed of its own for something that has a name."""
+    """Return the seed of a named part of the run."""
     text = f"{run_seed()} {name} {number}"
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")

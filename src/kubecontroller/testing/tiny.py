@@ -1,9 +1,9 @@
 """An API server of a few hundred lines that only knows objects, versions and watches.
 
-For tests of the machinery above it: no schemas, no admission, no field ownership (an apply is a
-merge). What it does know it does as the real one does: versions grow by one for all kinds,
-lists and watches are consistent, old versions expire, conflicts and preconditions are refused.
-The embedded API server of local mode is the faithful one; contract tests run on that.
+For tests of the layers above it: no schemas, no admission, no field ownership (an apply is a
+merge). What it has behaves as in the real one: versions grow by one for all kinds, lists and
+watches are consistent, old versions expire, conflicts and failed preconditions are refused. The
+embedded API server of local mode is the faithful one; contract tests run on that.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ class _Change(Struct, frozen=True):
     obj: Manifest
 
 
-class _Refused(Exception):  # noqa: N818 - an answer
+class _Refused(Exception):  # noqa: N818 - a response
     def __init__(self, status: int, reason: str, message: str) -> None:
         super().__init__(message)
         self.response = _status(status, reason, message)
 
 
 class TinyServer:
-    """The state: objects by collection, and what happened to them since `oldest`."""
+    """The state: objects by collection, and their changes since `oldest`."""
 
     def __init__(self) -> None:
         self.version = 1
@@ -68,13 +68,13 @@ class TinyServer:
         self.history.clear()
 
     def writes(self) -> list[Request]:
-        """Return the requests that asked for a change."""
+        """Return the requests that wanted a change."""
         return [request for request in self.requests if request.method != "GET"]
 
     # Storing
 
     def put(self, collection: Collection, obj: Manifest, *, bump_generation: bool) -> Manifest:
-        """Store an object under a new version and tell the watches."""
+        """Store an object under a new version and notify the watches."""
         meta = obj["metadata"]
         key = (meta.get("namespace", ""), meta["name"])
         old = self.objects.setdefault(collection, {}).get(key)
@@ -91,19 +91,19 @@ class TinyServer:
         self.version += 1
         meta["resourceVersion"] = str(self.version)
         self.objects[collection][key] = obj
-        self._tell("MODIFIED" if old else "ADDED", collection, obj)
+        self._notify("MODIFIED" if old else "ADDED", collection, obj)
         return obj
 
     def remove(self, collection: Collection, key: Key, *, last: Manifest | None = None) -> Manifest:
-        """Take an object away and tell the watches."""
+        """Remove an object and notify the watches."""
         obj = copy.deepcopy(last or self.objects[collection][key])
         del self.objects[collection][key]
         self.version += 1
         obj["metadata"]["resourceVersion"] = str(self.version)
-        self._tell("DELETED", collection, obj)
+        self._notify("DELETED", collection, obj)
         return obj
 
-    def _tell(self, kind: str, collection: Collection, obj: Manifest) -> None:
+    def _notify(self, kind: str, collection: Collection, obj: Manifest) -> None:
         self.history.append(_Change(self.version, kind, collection, copy.deepcopy(obj)))
         with self._lock:
             waiting, self._waiting = self._waiting, {}
@@ -115,14 +115,14 @@ class TinyServer:
                     loop.call_soon_threadsafe(event.set)
 
     def changed(self) -> asyncio.Event:
-        """Return an event that is set at the next change, in whichever thread that is made."""
+        """Return an event that is set at the next change, from whichever thread."""
         with self._lock:
             return self._waiting.setdefault(asyncio.get_running_loop(), asyncio.Event())
 
-    # Answering
+    # Requests
 
     def answer(self, request: Request) -> Response:
-        """Carry out one request that is no watch."""
+        """Execute one request that is not a watch."""
         self.requests.append(request)
         collection, namespace, name, subresource = _parse(request.path)
         try:
@@ -147,7 +147,7 @@ class TinyServer:
     def select(
         self, collection: Collection, namespace: str, query: dict[str, str]
     ) -> list[Manifest]:
-        """Return the objects a list or watch is about."""
+        """Return the objects that match a list or watch."""
         found = self.objects.get(collection, {})
         return [obj for _, obj in sorted(found.items()) if _matches(obj, namespace, query)]
 
@@ -237,7 +237,7 @@ class TinyServer:
     def events(
         self, collection: Collection, namespace: str, query: dict[str, str], after: int
     ) -> Iterator[tuple[int, bytes]]:
-        """Return what a watch has to be sent after a version."""
+        """Return the events that a watch has to receive after a version."""
         for change in self.history:
             if change.version <= after or change.collection != collection:
                 continue
@@ -252,7 +252,7 @@ class TinyTransport:
         self._server = server
 
     async def request(self, request: Request, *, timeout: float) -> Response:  # noqa: ARG002
-        """Answer at once, after letting others run."""
+        """Respond at once, after letting other tasks run."""
         await asyncio.sleep(0)
         return self._server.answer(request)
 

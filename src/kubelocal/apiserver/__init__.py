@@ -1,9 +1,9 @@
-"""The API server: what it answers depends on nothing but its calls, its clock and its store.
+"""The API server: its responses depend only on its calls, its clock and its store.
 
-`server` routes a call, authorises it and hands it to `verbs`; `http` and `inprocess` are the two
-ways in; `daemon` runs it with files and certificates. Imports neither `node` nor `controllers`;
-`pod_api` is what it needs of a node. Begin with `server.ApiServer.handle`.
+`server` routes a call, authorizes it and passes it to `verbs`; requests come in by `http` or
+`inprocess`; `daemon` runs it with files and certificates. Imports neither `node` nor `controllers`;
+`pod_api` is the protocol that a node implements for it. Begin with `server.ApiServer.handle`.
 
-Rooms from the outside in: `http`, `verbs`, `admission`, `apply`, `patch`, `lifecycle`, `describe`,
-`access`, `format`, `objects`, `custom`, `storage`, `kinds`; none imports one before it.
+Packages from the outside in: `http`, `verbs`, `admission`, `apply`, `patch`, `lifecycle`,
+`describe`, `access`, `format`, `objects`, `custom`, `storage`, `kinds`; none imports one before it.
 """

@@ -28,7 +28,7 @@ async def _run(data: Path, config: Path | None, port: int) -> None:
 
 
 def main() -> None:
-    """Read the arguments and serve until told to stop."""
+    """Read the arguments and serve until stopped."""
     parser = argparse.ArgumentParser(prog="python -m kubelocal.apiserver")
     parser.add_argument("--data", type=Path, required=True, help="directory to keep state in")
     parser.add_argument("--kubeconfig", type=Path, help="file to write the admin's kubeconfig to")

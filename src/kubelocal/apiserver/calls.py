@@ -1,8 +1,8 @@
-"""One request on its way through the server: what it is about, who asks, and the options given.
+"""One request on its way through the server: its resource, its user and its options.
 
-Also the vocabulary between the core and its shell: the core is a generator that yields an
-`Effect` whenever it needs the outside world (a webhook to be called) and is sent the outcome,
-and that returns an `Answer`.
+Also the protocol between the core and its shell: the core is a generator that yields an `Effect`
+whenever it needs the outside world (a webhook to be called) and is sent the outcome, and that
+returns an `Answer`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 class User(Struct, frozen=True):
-    """Who asks."""
+    """The user of a request."""
 
     name: str
     groups: tuple[str, ...] = ()
@@ -42,7 +42,7 @@ class User(Struct, frozen=True):
 
 
 class Connect(Struct, frozen=True):
-    """An answer that is a conversation with a pod: log, exec, attach or portforward."""
+    """An answer that is a stream to or from a pod: log, exec, attach or portforward."""
 
     subresource: str
     namespace: str
@@ -63,14 +63,14 @@ class CallWebhook(Struct, frozen=True):
 
 
 class WebhookReply(Struct, frozen=True):
-    """What a webhook answered."""
+    """The response of a webhook."""
 
     status: int
     body: bytes
 
 
 class WebhookFailed(Struct, frozen=True):
-    """Why a webhook gave no answer."""
+    """Why a webhook did not respond."""
 
     why: str
 
@@ -95,7 +95,7 @@ class Call(Struct, frozen=True):
 
     @property
     def dry_run(self) -> bool:
-        """Tell whether nothing may be kept of what this request does."""
+        """Return whether nothing that this request does may be stored."""
         value = self.options.get("dryRun", "")
         if value not in {"", "All"}:
             cause = Cause(
@@ -108,7 +108,7 @@ class Call(Struct, frozen=True):
 
     @property
     def options_kind(self) -> str:
-        """Return what kind of options a request of this method takes."""
+        """Return the kind of options that a request of this method takes."""
         kinds = {"POST": "CreateOptions", "PUT": "UpdateOptions", "DELETE": "DeleteOptions"}
         return kinds.get(self.request.method, "PatchOptions")
 
@@ -119,6 +119,6 @@ class Call(Struct, frozen=True):
 
     @property
     def manager(self) -> str:
-        """Return who owns what this request writes."""
+        """Return the field manager of what this request writes."""
         given = self.options.get("fieldManager", "")
         return given or self.headers.get("user-agent", "unknown").split("/")[0] or "unknown"

@@ -1,6 +1,6 @@
-"""What is wrong with an object, in the words a Kubernetes API server uses.
+"""Validation errors of an object, in the words of a Kubernetes API server.
 
-Each constructor gives one `Cause` as it appears in `status.details.causes`; `describe` joins
+Each constructor returns one `Cause` as it appears in `status.details.causes`; `describe` joins
 causes into the sentence of `status.message`. Pure; called by every check of the server.
 """
 
@@ -30,7 +30,7 @@ __all__ = [
 
 
 class Cause(Struct, frozen=True):
-    """One problem: where it is, a reason for machines, and a message that omits the field."""
+    """One error: its field, a reason for machines, and a message that omits the field."""
 
     field: str
     reason: str
@@ -64,24 +64,24 @@ def _message(title: str, detail: str) -> str:
 
 
 def required(field: str, detail: str = "") -> Cause:
-    """Say that a value must be given."""
+    """Report that a value must be given."""
     return Cause(field, "FieldValueRequired", _message("Required value", detail))
 
 
 def invalid(field: str, value: Any, detail: str) -> Cause:
-    """Say that a value is malformed or out of bounds."""
+    """Report that a value is malformed or out of bounds."""
     title = f"Invalid value: {go_value(value)}"
     return Cause(field, "FieldValueInvalid", _message(title, detail))
 
 
 def type_invalid(field: str, value: Any, detail: str) -> Cause:
-    """Say that a value is of another type than its schema allows."""
+    """Report that a value is of another type than its schema allows."""
     title = f"Invalid value: {go_value(value)}"
     return Cause(field, "FieldValueTypeInvalid", _message(title, detail))
 
 
 def not_supported(field: str, value: Any, options: Iterable[str]) -> Cause:
-    """Say that a value is none of the choices."""
+    """Report that a value is none of the choices."""
     title = f"Unsupported value: {go_value(value)}"
     choices = ", ".join(go_quote(option) for option in options)
     detail = f"supported values: {choices}" if choices else ""
@@ -89,17 +89,17 @@ def not_supported(field: str, value: Any, options: Iterable[str]) -> Cause:
 
 
 def duplicate(field: str, value: Any) -> Cause:
-    """Say that a value that must be unique appears twice."""
+    """Report that a value that must be unique appears twice."""
     return Cause(field, "FieldValueDuplicate", f"Duplicate value: {go_value(value)}")
 
 
 def forbidden(field: str, detail: str) -> Cause:
-    """Say that a value may not be given here, or not be changed."""
+    """Report that a value may not be given here, or not be changed."""
     return Cause(field, "FieldValueForbidden", _message("Forbidden", detail))
 
 
 def too_long(field: str, limit: int) -> Cause:
-    """Say that a text is longer than allowed (the text itself is not shown)."""
+    """Report that a text is longer than allowed (the text itself is not shown)."""
     return Cause(
         field,
         "FieldValueTooLong",
@@ -108,7 +108,7 @@ def too_long(field: str, limit: int) -> Cause:
 
 
 def too_many(field: str, count: int, limit: int) -> Cause:
-    """Say that there are more items than allowed."""
+    """Report that there are more items than allowed."""
     detail = f"must have at most {limit} item{'' if limit == 1 else 's'}"
     return Cause(field, "FieldValueTooMany", f"Too many: {count}: {detail}")
 

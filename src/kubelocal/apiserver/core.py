@@ -1,7 +1,7 @@
-"""What every part of the server shares: the store, the table of resources, the clock, chance.
+"""The state that all parts of the server share: store, resources, clock, source of randomness.
 
 All changes to objects go through `put` and `remove`, so that versions, encoding, and the parts
-that react to changes (CRDs being served, namespaces being emptied) are in one place.
+that react to changes (served CRDs, terminating namespaces) are in one place.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kubelocal.apiserver.storage.store import Entry, Store
 __all__ = ["Core", "Reaction"]
 
 Reaction = Callable[[Resource, Object, bool], None]
-"""Told after each change: the resource, the object, and whether it is gone."""
+"""Called after each change: the resource, the object, and whether it is deleted."""
 
 
 class Core:
@@ -43,17 +43,17 @@ class Core:
         return found
 
     def entry(self, collection: str, namespace: str, name: str) -> Entry | None:
-        """Return an entry as it is now."""
+        """Return the current entry."""
         key = f"{namespace}/{name}" if namespace else name
         return self.store.collection(collection).entries.get(key)
 
     def read(self, collection: str, namespace: str, name: str) -> Object | None:
-        """Return an object as it is kept now, free to be changed."""
+        """Return the current object as a copy that may be changed."""
         entry = self.entry(collection, namespace, name)
         return None if entry is None else decode(entry.body)
 
     def live(self, call: Call) -> Object:
-        """Return the object that a call names, as it is now, free to be changed, or refuse."""
+        """Return the current object of a call as a copy that may be changed; raise if not found."""
         resource = call.resource
         entry = self.entry(resource.key, call.namespace if resource.namespaced else "", call.name)
         if entry is None:
@@ -61,25 +61,25 @@ class Core:
         return self.load(resource, entry)
 
     def load(self, resource: Resource, entry: Entry) -> Object:
-        """Return an entry's object at the version of a resource, free to be changed."""
+        """Return an entry's object at the version of a resource, as a copy that may be changed."""
         return convert(resource, decode(entry.body))
 
     def put(self, resource: Resource, value: Object) -> Entry:
-        """Keep an object under the next version, and let the parts that care react."""
+        """Store an object under the next version, and call the parts that react to changes."""
         entry = self._entry(resource, value)
         self.store.commit(resource.key, entry)
         self._react(resource, value, gone=False)
         return entry
 
     def remove(self, resource: Resource, value: Object) -> Entry:
-        """Take an object away; the entry returned is how watchers see it go."""
+        """Delete an object; the returned entry is the one that watchers receive."""
         entry = self._entry(resource, value)
         self.store.commit(resource.key, entry, deleted=True)
         self._react(resource, value, gone=True)
         return entry
 
     def preview(self, resource: Resource, value: Object) -> Entry:
-        """Return the entry a dry run would have made; nothing is kept."""
+        """Return the entry that a dry run would have stored; nothing is stored."""
         return self.index.entry(resource.key, value, encode(value))
 
     def _entry(self, resource: Resource, value: Object) -> Entry:

@@ -1,4 +1,4 @@
-"""Everything an API server needs to run on this machine, put together: files, TLS, sockets."""
+"""Everything an API server needs to run on this machine: files, TLS, sockets."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ def _now() -> datetime:
 
 
 class _Webhooks:
-    """Calls webhooks; what that needs is loaded with the first one, since most have none."""
+    """Calls webhooks; the HTTP client is loaded with the first call: most clusters have none."""
 
     def __init__(self) -> None:
         self._caller: Any = None
 
     async def __call__(self, effect: CallWebhook) -> Outcome:
-        """Post a review and return the answer, or why there is none."""
+        """Post a review and return the response, or why there is none."""
         if self._caller is None:
             self._made(await asyncio.to_thread(import_module, _CALLER))
         outcome: Outcome = await self._caller(effect)
         return outcome
 
     def _made(self, module: ModuleType) -> None:
-        if self._caller is None:  # two may have been first
+        if self._caller is None:  # two calls may have been first
             self._caller = module.WebhookCaller()
 
     async def close(self) -> None:
@@ -106,7 +106,7 @@ class Daemon:
         return kubeconfig(self.authority, self.url, admin, name="admin")
 
     def account_kubeconfig(self, namespace: str, name: str) -> str:
-        """Return a kubeconfig with which a process outside of pods is a service account."""
+        """Return the kubeconfig of a service account for a process outside of pods."""
         group = "system:serviceaccounts"
         user = f"system:serviceaccount:{namespace}:{name}"
         groups = (group, f"{group}:{namespace}")
@@ -114,7 +114,7 @@ class Daemon:
         return kubeconfig(self.authority, self.url, pair, name=name)
 
     async def stop(self) -> None:
-        """Stop serving and fold everything into the files."""
+        """Stop serving and checkpoint everything into the files."""
         if self._copying is not None:
             self._copying.cancel()
         await self.http.stop()

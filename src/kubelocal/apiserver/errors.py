@@ -1,7 +1,7 @@
-"""Refusals, worded as Kubernetes words them, because clients match on reasons and people on text.
+"""Errors in the wording of Kubernetes, because clients match on reasons and people on text.
 
-Everything the server refuses is raised as a `StatusError` and becomes the body of the answer in
-one place. The functions below are the only spellings of each refusal.
+Every refusal of the server is raised as a `StatusError` and becomes the body of the response in
+one place. The functions below have the only wording of each refusal.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ class StatusError(Exception):
 
     @property
     def retry_after(self) -> int | None:
-        """Seconds the client should wait before it asks again, if we know."""
+        """Seconds that the client should wait before it retries, if known."""
         return (self.details or {}).get("retryAfterSeconds")
 
     def body(self) -> dict[str, Any]:
-        """Return the `Status` object a client sees."""
+        """Return the `Status` object that a client sees."""
         status: dict[str, Any] = {
             "kind": "Status",
             "apiVersion": "v1",
@@ -79,7 +79,7 @@ class StatusError(Exception):
 
 
 def qualified(group: str, plural: str) -> str:
-    """Return how messages name a resource: `deployments.apps`, or `pods` in the core group."""
+    """Return a resource's name in messages: `deployments.apps`, or `pods` in the core group."""
     return f"{plural}.{group}" if group else plural
 
 
@@ -96,7 +96,7 @@ def _details(group: str, kind: str, name: str = "", **more: Any) -> dict[str, An
 
 
 def success(group: str, plural: str, name: str, uid: str) -> dict[str, Any]:
-    """Return the `Status` that answers a completed deletion."""
+    """Return the `Status` of a completed deletion."""
     return {
         "kind": "Status",
         "apiVersion": "v1",
@@ -113,19 +113,19 @@ def not_found(group: str, plural: str, name: str) -> StatusError:
 
 
 def already_exists(group: str, plural: str, name: str) -> StatusError:
-    """The name is taken."""
+    """An object of that name exists."""
     text = f'{qualified(group, plural)} "{name}" already exists'
     return StatusError(409, "AlreadyExists", text, details=_details(group, plural, name))
 
 
 def conflict(group: str, plural: str, name: str, why: str = MODIFIED) -> StatusError:
-    """The object is no longer what the writer saw."""
+    """The object has changed since the client read it."""
     text = f'Operation cannot be fulfilled on {qualified(group, plural)} "{name}": {why}'
     return StatusError(409, "Conflict", text, details=_details(group, plural, name))
 
 
 def invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> StatusError:
-    """The object breaks rules; every broken rule is a cause."""
+    """The object violates rules; every violated rule is a cause."""
     subject = f"{kind}.{group}" if group else kind
     details = _details(
         group,
@@ -148,7 +148,7 @@ def forbidden(group: str, plural: str, name: str, why: str) -> StatusError:
 
 
 def unauthorized() -> StatusError:
-    """Nobody we know."""
+    """The credential is not valid."""
     return StatusError(401, "Unauthorized", "Unauthorized")
 
 
@@ -168,7 +168,7 @@ def method_not_allowed(details: Mapping[str, Any] | None = None) -> StatusError:
 
 
 def unsupported_media_type(accepted: Sequence[str]) -> StatusError:
-    """The body is in a format we do not read."""
+    """The body is in a format that the server does not read."""
     listed = ", ".join(accepted)
     text = (
         f"the body of the request was in an unknown format - accepted media types include: {listed}"
@@ -177,24 +177,24 @@ def unsupported_media_type(accepted: Sequence[str]) -> StatusError:
 
 
 def not_acceptable() -> StatusError:
-    """The client accepts no format we write."""
+    """The client accepts no format that the server writes."""
     text = "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml"
     return StatusError(406, "NotAcceptable", text, details={})
 
 
 def too_large(limit: int) -> StatusError:
-    """The body is bigger than we keep in memory."""
+    """The body is larger than the limit."""
     return StatusError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {limit}")
 
 
 def expired(message: str, *, again: str = "") -> StatusError:
-    """The version asked for is no longer in the history; `again` continues inconsistently."""
+    """The requested version is no longer in the history; `again` continues inconsistently."""
     metadata = {"continue": again} if again else None
     return StatusError(410, "Expired", message, metadata=metadata)
 
 
 def too_new(asked: int, current: int) -> StatusError:
-    """The version asked for has not happened yet."""
+    """The requested version does not exist yet."""
     cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
     return StatusError(
         504,
@@ -205,18 +205,18 @@ def too_new(asked: int, current: int) -> StatusError:
 
 
 def too_many_requests(message: str, retry_after: int, **details: Any) -> StatusError:
-    """Not now; ask again later."""
+    """The request is refused for now; the client should retry later."""
     if retry_after:
         details["retryAfterSeconds"] = retry_after
     return StatusError(429, "TooManyRequests", message, details=details)
 
 
 def internal(message: str) -> StatusError:
-    """Something failed that is not the client's fault."""
+    """The server failed, not the client."""
     details = {"causes": [{"message": message}]}
     return StatusError(500, "InternalError", f"Internal error occurred: {message}", details=details)
 
 
 def unavailable(message: str) -> StatusError:
-    """A part this request needs is not running."""
+    """A component that this request needs is not running."""
     return StatusError(503, "ServiceUnavailable", message)

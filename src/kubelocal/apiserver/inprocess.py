@@ -22,7 +22,7 @@ async def no_webhooks(effect: CallWebhook) -> Outcome:
 
 
 class InProcessTransport:
-    """Speaks for one user to an API server in the same process and event loop."""
+    """Sends requests as one user to an API server in the same process and event loop."""
 
     def __init__(
         self, server: ApiServer, *, user: User = ADMIN, perform: Perform = no_webhooks
@@ -32,13 +32,13 @@ class InProcessTransport:
         self._perform = perform
 
     async def request(self, request: Request, *, timeout: float) -> Response:
-        """Return the whole answer to one request."""
+        """Return the whole response to one request."""
         try:
             async with asyncio.timeout(timeout):
                 answer = await drive(self._server.handle(request, self._user), self._perform)
         except TimeoutError:
-            raise NoAnswer(f"no answer within {timeout:g} s", host="in-process") from None
-        except Exception as error:  # as over the network: a bug in here is not the caller's end
+            raise NoAnswer(f"no response within {timeout:g} s", host="in-process") from None
+        except Exception as error:  # as over the network: a bug here does not end its caller
             return self._server.failed(error, f"{request.method} {request.path}")
         if isinstance(answer, Watch):
             answer.close()
@@ -81,7 +81,7 @@ async def _once(body: bytes) -> AsyncIterator[bytes]:
 
 
 async def _lively(chunks: AsyncIterator[bytes], idle: float) -> AsyncIterator[bytes]:
-    """Pass chunks on, and raise when there are none for too long."""
+    """Pass chunks on, and raise when none arrive for too long."""
     while True:
         try:
             async with asyncio.timeout(idle):

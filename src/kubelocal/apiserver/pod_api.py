@@ -1,4 +1,4 @@
-"""What the API server asks of the node agent: `pods/log` and `pods/exec`.
+"""What the API server needs from the node agent: `pods/log` and `pods/exec`.
 
 The API server's HTTP front end holds a `NodeHooks` and calls it for the two subresources that need
 the machine on which the pod runs. The node agent implements it; nothing here does any work.
@@ -26,7 +26,7 @@ __all__ = [
 
 
 class HookError(Exception):
-    """A request for logs or exec that cannot be served; becomes a `Status` answer."""
+    """A request for logs or exec that cannot be served; becomes a `Status` response."""
 
     def __init__(self, code: int, reason: str, message: str) -> None:
         super().__init__(message)
@@ -60,14 +60,14 @@ class ExecOptions(Struct, frozen=True):
 
 
 class Output(Enum):
-    """Where a piece of output of an executed command came from."""
+    """The stream that a piece of output of a command came from."""
 
     STDOUT = 1
     STDERR = 2
 
 
 class ExecExit(Struct, frozen=True):
-    """How an executed command ended: its exit code, or why it could not be run."""
+    """How a command ended: its exit code, or why it could not be run."""
 
     code: int
     message: str = ""
@@ -83,23 +83,23 @@ class ExecSession(Protocol):
         """End the command's standard input."""
 
     def resize(self, columns: int, rows: int) -> None:
-        """Tell the command's terminal its new size; ignored without a terminal."""
+        """Set the size of the command's terminal; ignored without a terminal."""
 
     def output(self) -> AsyncIterator[tuple[Output, bytes]]:
-        """Yield output as it comes, until both streams ended."""
+        """Yield output as it arrives, until both streams ended."""
 
     async def wait(self) -> ExecExit:
         """Wait for the command to end."""
 
     async def close(self) -> None:
-        """End the command if it still runs, and free what it held; safe to repeat."""
+        """End the command if it still runs, and release its resources; safe to repeat."""
 
 
 class NodeHooks(Protocol):
     """The node agent, as the API server sees it. Every method may raise `HookError`."""
 
     async def logs(self, namespace: str, pod: str, options: LogOptions) -> AsyncIterator[bytes]:
-        """Return the chosen log as chunks; with `follow` it ends when the container does."""
+        """Return the requested log as chunks; with `follow` it ends when the container does."""
 
     async def exec(self, namespace: str, pod: str, options: ExecOptions) -> ExecSession:
         """Start a command in a running container."""

@@ -21,7 +21,7 @@ Perform = Callable[[CallWebhook], Awaitable[Outcome]]
 
 
 async def drive(steps: Steps[Answer], perform: Perform) -> Answer:
-    """Run the core to its answer, doing what it asks for on the way."""
+    """Run the core to its answer, performing its effects on the way."""
     try:
         effect = next(steps)
     except StopIteration as done:
@@ -31,7 +31,7 @@ async def drive(steps: Steps[Answer], perform: Perform) -> Answer:
 
 
 async def finish(steps: Steps[Answer], effect: CallWebhook, perform: Perform) -> Answer:
-    """Run the core to its answer from the first thing it asks for."""
+    """Run the core to its answer from its first effect on."""
     try:
         while True:
             effect = steps.send(await perform(effect))
@@ -43,10 +43,10 @@ async def finish(steps: Steps[Answer], effect: CallWebhook, perform: Perform) ->
 
 
 class Feed:
-    """What a watch has to say until it ends: its changes, and bookmarks when they are due.
+    """The events of a watch until it ends: its changes, and bookmarks when they are due.
 
-    Without I/O and without a clock: the two that use it write to a connection (`FeedWriter`) or
-    are read by a task (`pump`), and say what time it is.
+    Without I/O and without a clock: its two users write to a connection (`FeedWriter`) or are read
+    by a task (`pump`), and pass the time.
     """
 
     def __init__(self, watch: Watch, now: float) -> None:
@@ -56,11 +56,11 @@ class Feed:
 
     @property
     def due(self) -> float:
-        """When to look again, should the watch not wake before."""
+        """When to check again, unless the watch wakes before."""
         return min(self._end, self._mark) if self._watch.bookmarks else self._end
 
     def take(self, now: float) -> bytes:
-        """Return what there is to write; empty when there is nothing."""
+        """Return the bytes to write; empty when there are none."""
         lines = self._watch.poll()
         if not lines and self._watch.bookmarks and now >= self._mark:
             self._mark = self._next_mark(now)
@@ -77,10 +77,10 @@ class Feed:
 
 
 class FeedWriter:
-    """Writes what a watch has to say until it ends, without a task of its own.
+    """Writes the events of a watch until it ends, without its own task.
 
     `write` takes bytes, `done` is called once when there will be no more, and nothing is written
-    while `has_room` says no; `flush` goes on after that.
+    while `has_room` returns false; `flush` continues after that.
     """
 
     def __init__(
@@ -95,11 +95,11 @@ class FeedWriter:
         self._write, self._done, self._has_room = write, done, has_room
         self._feed = Feed(watch, loop.time())
         self._is_woken = False
-        self._timer: asyncio.TimerHandle | None = loop.call_at(self._feed.due, self._look)
+        self._timer: asyncio.TimerHandle | None = loop.call_at(self._feed.due, self._check_due)
         watch.on_ready = self._wake
 
     def flush(self) -> None:
-        """Write what there is, as far as there is room."""
+        """Write the pending bytes, as far as the buffer has space."""
         self._is_woken = False
         while self._has_room() and (piece := self._feed.take(self._loop.time())):
             self._write(piece)
@@ -119,17 +119,17 @@ class FeedWriter:
             self._is_woken = True
             self._loop.call_soon(self.flush)
 
-    def _look(self) -> None:
+    def _check_due(self) -> None:
         self.flush()
         if self._timer is not None:
-            # without room the bookmark stays due: it comes with the flush that follows
+            # without space the bookmark stays due: it is written with the next flush
             due = self._feed.due
             pause = due if due > self._loop.time() else self._loop.time() + _BEFORE_END
-            self._timer = self._loop.call_at(pause, self._look)
+            self._timer = self._loop.call_at(pause, self._check_due)
 
 
 async def pump(watch: Watch) -> AsyncIterator[bytes]:
-    """Yield what a watch has to say until it ends; the watch is closed in any case."""
+    """Yield the events of a watch until it ends; the watch is closed in any case."""
     loop = asyncio.get_running_loop()
     ready = asyncio.Event()
     watch.on_ready = ready.set

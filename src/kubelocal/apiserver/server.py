@@ -1,9 +1,9 @@
 """The API server as one object without sockets: a request goes in, an answer comes out.
 
-`handle` is a generator. It yields an effect when it needs the world outside (an admission
+`handle` is a generator. It yields an effect when it needs the outside world (an admission
 webhook), is sent the outcome, and returns the answer: a whole response, an open watch, or a
-conversation with a pod. It reads the clock and draws chance only from what it was given, so the
-same server runs behind HTTP and in simulated time.
+stream of a pod. The clock and the source of randomness are arguments, so the same server runs
+behind HTTP and in simulated time.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ __all__ = ["ADMIN", "ApiServer", "Settings"]
 ADMIN = User("kubernetes-admin", ("system:masters", "system:authenticated"))
 _log = logging.getLogger(__name__)
 _OLD_WATCH = "watch-of-one"
-_CHANCE = random.Random()  # for names and uids; nothing here is a secret
+_RANDOM = random.Random()  # for names and uids; nothing here is a secret
 _Routed = tuple[Resource, str, str, str]
 
 
 class Settings(Struct, frozen=True):
-    """What an installation chooses."""
+    """The settings of an installation."""
 
     service_network: str = "127.96.0.0/16"
     root_ca: str = ""
@@ -62,14 +62,14 @@ class Settings(Struct, frozen=True):
 
 
 class ApiServer:
-    """A Kubernetes API server's behaviour over a store."""
+    """The behaviour of a Kubernetes API server over a store."""
 
     def __init__(
         self,
         store: Store,
         *,
         clock: Callable[[], datetime],
-        bits: Bits = _CHANCE.getrandbits,
+        bits: Bits = _RANDOM.getrandbits,
         settings: Settings | None = None,
         token_key: bytes = b"only for a server without a network",
     ) -> None:
@@ -97,19 +97,19 @@ class ApiServer:
         store.settle()
 
     def handle(self, request: Request, user: User = ADMIN) -> Steps[Answer]:
-        """Answer one request; refusals are answers too."""
+        """Handle one request; errors are answers too."""
         routed = self._route(request.path)
         try:
             answer = yield from self._dispatch(request, routed, user)
         except StatusError as error:
             answer = refusal(error)
         code = answer.status if isinstance(answer, Response) else 200
-        # counted only under what exists, so that labels stay few
+        # counted only for resources that exist, so that there are few labels
         self._answered[request.method, routed[0].key if routed else "", code] += 1
         return answer
 
     def failed(self, error: Exception, request: str) -> Response:
-        """Log a failure that is a bug of ours, or of the disk, and return its answer: a 500."""
+        """Log a failure that is a bug of the server, or of the disk, and return a 500."""
         _log.error("%s failed inside the API server", request, exc_info=error)
         return refusal(internal(f"{type(error).__name__}: {error}"))
 
@@ -160,7 +160,7 @@ class ApiServer:
         return self.core.entry(call.resource.key, call.namespace, call.name) is not None
 
     def _authorize_creation(self, call: Call) -> None:
-        """Ask for the right to create, where a write to nothing would."""
+        """Check the permission to create, where a write to a missing object would create it."""
         if call.request.method == "PUT" or call.headers.get("content-type", "") == APPLY_PATCH:
             self._authorize(call, "create")
 
@@ -172,7 +172,7 @@ class ApiServer:
             raise StatusError(403, "Forbidden", f"forbidden: {why}", details={})
 
     def _impersonated(self, user: User, request: Request) -> User:
-        """Return whom the caller acts as, if they may act as the user and as each of the groups."""
+        """Return the impersonated user, if the caller may impersonate it and each of the groups."""
         asked = [(name.lower(), value) for name, value in request.headers]
         name = next((value for header, value in asked if header == "impersonate-user"), "")
         groups = [
@@ -200,7 +200,7 @@ class ApiServer:
         return User(name, (*groups, *implied, "system:authenticated"))
 
     def _unrouted(self, path: str) -> Response:
-        """Answer a path that names nothing: served groups say so with a Status."""
+        """Handle a path that is not served: served groups respond with a Status."""
         parts = path.strip("/").split("/")
         is_core = parts[0] == "api"
         if is_core or (parts[0] == "apis" and parts[1] in self._discovery.groups()):
@@ -242,7 +242,7 @@ class ApiServer:
         return (yield from self._remover.collection(call))
 
     def _plain(self, request: Request, headers: dict[str, str]) -> Response | None:
-        """Answer the paths that are not about objects."""
+        """Handle the paths that are not about objects."""
         path = request.path.rstrip("/") or "/"
         if path in {"/healthz", "/readyz", "/livez"}:
             is_verbose = any(name == "verbose" for name, _ in request.query)
@@ -273,9 +273,9 @@ class ApiServer:
         return None
 
     def _metrics(self) -> str:
-        """Return what is counted, as Prometheus reads it."""
+        """Return the counters in the format of Prometheus."""
         lines = [
-            "# HELP apiserver_request_total Requests answered, by verb, resource and code.",
+            "# HELP apiserver_request_total Requests by verb, resource and code.",
             "# TYPE apiserver_request_total counter",
         ]
         for (verb, resource, code), count in sorted(self._answered.items()):
@@ -297,7 +297,7 @@ class ApiServer:
         return "\n".join(lines) + "\n"
 
     def _route(self, path: str) -> _Routed | None:
-        """Return what a path is about: resource, namespace, name and subresource."""
+        """Return resource, namespace, name and subresource of a path."""
         parts = path.strip("/").split("/")
         if "%" in path:
             parts = [unquote(part) for part in parts]
@@ -327,7 +327,7 @@ class ApiServer:
 
 
 def _without_watch(request: Request) -> Request:
-    """Turn the old way to ask for a watch, by its path, into the usual one."""
+    """Turn the old form of a watch, by its path, into the usual one."""
     found = re.fullmatch(r"(/api/[^/]+|/apis/[^/]+/[^/]+)/watch(/.+)", request.path)
     if found is None:
         return request
@@ -336,7 +336,7 @@ def _without_watch(request: Request) -> Request:
 
 
 def _selected_name(call: Call) -> str:
-    """Return the one name that a list or watch selects: rights may be bound to it."""
+    """Return the one name that a list or watch selects: permissions may be bound to it."""
     if call.request.method == "POST":
         return ""
     for term in call.options.get("fieldSelector", "").split(","):
@@ -347,7 +347,7 @@ def _selected_name(call: Call) -> str:
 
 
 def _verb(call: Call) -> str:
-    """Return the verb Kubernetes knows a request by."""
+    """Return the Kubernetes verb of a request."""
     match call.request.method:
         case "GET":
             if call.subresource:
@@ -371,7 +371,7 @@ def _verb(call: Call) -> str:
 
 
 def not_allowed(user: User, wanted: Attributes) -> StatusError:
-    """Return the refusal of something a user has no right to."""
+    """Return the error for a request that a user has no permission for."""
     where = f'in the namespace "{wanted.namespace}"' if wanted.namespace else "at the cluster scope"
     why = (
         f'User "{user.name}" cannot {wanted.verb} resource "{wanted.target}" in API group'

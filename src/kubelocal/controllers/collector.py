@@ -1,4 +1,4 @@
-"""Runs garbage collection over every resource there is, and tells what holds dying namespaces."""
+"""Runs garbage collection over every resource, and reports what keeps terminating namespaces."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Collector"]
 
 
 class Collector:
-    """Keeps objects and their owners together in life and death.
+    """Deletes dependents with their owners, as the deletion's propagation says.
 
     Keys of its queue name any object of any resource: `(resource/namespace, name)`.
     """
@@ -95,13 +95,13 @@ class Collector:
             return Done()
         if resource == "namespaces" and is_deleting(obj):
             content = self._caches.content(key[1])
-            told = namespaces.remaining(obj, content, self._clock())
-            return await execute(self._caches, [told] if told else [])
+            update = namespaces.remaining(obj, content, self._clock())
+            return await execute(self._caches, [update] if update else [])
         uid = obj["metadata"]["uid"]
         steps = garbage.plan_owner(resource, obj, list(self._caches.dependents(uid)))
         if steps:
             outcome = await execute(self._caches, steps)
-            # An orphan no longer names its owner, so its change will not bring us back here.
+            # An orphan no longer names its owner, so its change will not trigger this key.
             return Again(0.0) if isinstance(outcome, Done) else outcome
         try:
             step = await self._plan_dependent(resource, obj)
@@ -114,16 +114,16 @@ class Collector:
         dying: set[str] = set()
         for reference in obj["metadata"].get("ownerReferences") or ():
             found = self._find_owner(obj, reference)
-            exists[reference["uid"]] = found is not None or await self._lives(obj, reference)
-            if found is not None and _dies_in_foreground(found[1]):
+            exists[reference["uid"]] = found is not None or await self._owner_exists(obj, reference)
+            if found is not None and _is_deleted_in_foreground(found[1]):
                 dying.add(reference["uid"])
         return garbage.plan_dependent(resource, obj, owner_exists=exists, dying=dying)
 
-    async def _lives(self, dependent: Obj, reference: Obj) -> bool:
-        """Ask the API itself: a cache that has not seen an owner is no proof that there is none."""
+    async def _owner_exists(self, dependent: Obj, reference: Obj) -> bool:
+        """Check with the API: a cache that has not seen an owner does not prove that it is gone."""
         resource = self._resource_of(reference)
         if resource is None:
-            return True  # a kind that is not served (yet): it cannot be said to be gone
+            return True  # the kind is not served (yet): it is not known to be gone
         kind = self._caches.kind(resource)
         namespace = dependent["metadata"].get("namespace", "") if kind.namespaced else ""
         try:
@@ -133,6 +133,6 @@ class Collector:
         return bool(owner["metadata"]["uid"] == reference["uid"])
 
 
-def _dies_in_foreground(owner: Obj) -> bool:
+def _is_deleted_in_foreground(owner: Obj) -> bool:
     finalizers = owner["metadata"].get("finalizers") or ()
     return is_deleting(owner) and garbage.FOREGROUND in finalizers

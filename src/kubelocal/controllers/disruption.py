@@ -24,7 +24,7 @@ _EVICTION_LASTS = timedelta(minutes=2)
 
 
 def plan(view: View, namespace: str, name: str, now: datetime) -> Changes:
-    """Return what the status of one budget needs now."""
+    """Return the changes to the status of one budget."""
     budget = view.get("poddisruptionbudgets", namespace, name)
     if budget is None or is_deleting(budget):
         return Changes()
@@ -97,7 +97,7 @@ def _rounded_up(value: int | str, total: int) -> int:
 
 
 def _scale_of(view: View, pods: list[Obj]) -> int:
-    """Return how many pods the workloads behind these pods are meant to have."""
+    """Return how many pods the workloads of these pods should have."""
     wanted: dict[str, int] = {}
     for pod in pods:
         owner = _workload(view, pod)

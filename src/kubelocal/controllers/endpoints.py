@@ -1,4 +1,4 @@
-"""EndpointSlice and Endpoints: which addresses stand behind a Service, and which are ready."""
+"""EndpointSlice and Endpoints: the addresses behind a Service, and which are ready."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MANAGER = "endpointslice-controller.k8s.io"
 
 
 def plan(view: View, namespace: str, name: str, now: datetime) -> Changes:  # noqa: ARG001 - one shape for all controllers
-    """Return what the endpoints of one Service need now."""
+    """Return the changes to the endpoints of one Service."""
     service = view.get("services", namespace, name)
     slices = [
         s
@@ -72,7 +72,7 @@ def _delete(resource: str, obj: Obj) -> Change:
 
 
 def _ports(service: Obj, pod: Obj) -> list[Obj]:
-    """Return the pod's ports for a service; a named target that it lacks is left out."""
+    """Return the pod's ports for a service; a named target that it lacks is omitted."""
     ports = []
     for port in service["spec"].get("ports") or ():
         target = port.get("targetPort", port["port"])

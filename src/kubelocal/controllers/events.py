@@ -12,7 +12,7 @@ LIFETIME = timedelta(hours=1)
 
 
 def plan(view: View, now: datetime) -> Changes:
-    """Return the events whose time is up."""
+    """Return the deletion of expired events."""
     steps = []
     for event in view.list("events"):
         metadata = event["metadata"]

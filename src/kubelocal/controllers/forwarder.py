@@ -1,8 +1,8 @@
-"""Service addresses that really answer: TCP forwarders that follow the EndpointSlices.
+"""Service addresses that accept connections: TCP forwarders that follow the EndpointSlices.
 
 `wanted` is pure: services and slices to a table of listeners and their backends. `Forwarder` makes
 the machine match the table. A new connection goes to the next ready backend in turn, and to another
-one when that refuses; a connection that stands is left alone when the table changes.
+one when that refuses; an established connection is not touched when the table changes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _CHUNK = 256 * 1024
 def wanted(
     services: Iterable[Mapping[str, Any]], slices: Iterable[Mapping[str, Any]]
 ) -> dict[Address, tuple[Address, ...]]:
-    """Return what to listen on and where each listener leads, ready backends in stable order."""
+    """Return the addresses to listen on and their ready backends, in stable order."""
     by_service: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for piece in slices:
         metadata = piece["metadata"]
@@ -114,7 +114,7 @@ class _Listener:
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Pass on what comes, also its end: a reset on one side is a reset on the other."""
+    """Copy bytes, also the end of the stream: a reset on one side is a reset on the other."""
     try:
         while piece := await reader.read(_CHUNK):
             writer.write(piece)

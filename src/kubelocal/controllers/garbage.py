@@ -1,8 +1,8 @@
-"""Garbage collection: objects whose owners are gone go too, in the order their deletion asked for.
+"""Garbage collection: dependents are deleted with their owners, as the propagation policy says.
 
-Background: a dependent whose owners are all gone is deleted. Foreground: a dying owner waits until
-the dependents that block it are gone. Orphan: the dependents lose the reference before their owner
-goes. Unlike the other controllers this one looks at every resource, so it is given them by name.
+Background: a dependent whose owners are all gone is deleted. Foreground: a terminating owner waits
+until the dependents that block it are gone. Orphan: the dependents lose the reference before their
+owner is deleted. Unlike the other controllers this one needs every resource, given by name.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ __all__ = ["FOREGROUND", "ORPHAN", "plan_dependent", "plan_owner"]
 def plan_dependent(
     resource: str, dependent: Obj, *, owner_exists: Mapping[str, bool], dying: set[str]
 ) -> Change | None:
-    """Return what becomes of one object that has owners.
+    """Return what happens to one object that has owners.
 
-    `owner_exists` tells of each owner's uid whether it is there (judged by kind, name, namespace
-    and uid, by a live look); `dying` are the uids of owners in foreground deletion.
+    `owner_exists` returns for each owner's uid whether it exists (judged by kind, name, namespace
+    and uid, by a live read); `dying` are the uids of owners in foreground deletion.
     """
     if is_deleting(dependent):
         return None
@@ -44,7 +44,7 @@ def plan_dependent(
 
 
 def plan_owner(resource: str, owner: Obj, dependents: Iterable[tuple[str, Obj]]) -> list[Change]:
-    """Return what an owner under deletion needs: dependents let go, then itself freed."""
+    """Return the changes for a terminating owner: release dependents, then remove its finalizer."""
     finalizers = owner["metadata"].get("finalizers") or []
     if not is_deleting(owner):
         return []

@@ -1,6 +1,6 @@
-"""Runs the pure controllers on our own runtime: from a change to the key it concerns, plan, do.
+"""Runs the pure controllers on the controller runtime: from a change to a key, plan, execute.
 
-One table says which controller is asked about which key when which resource changes.
+One table says which controller is called with which key when which resource changes.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ _FORWARDING: Key = ("", "services")
 
 
 class Forwarding(Protocol):
-    """What makes service addresses answer."""
+    """Makes service addresses accept connections."""
 
     async def update(
         self, table: Mapping[Address, tuple[Address, ...]], /
     ) -> Mapping[Address, str]:
-        """Listen on these addresses and lead to these backends; return what could not be."""
+        """Listen on these addresses and forward to these backends; return what failed."""
         ...
 
     async def close(self) -> None:
-        """Let no address answer any more."""
+        """Stop listening on all addresses."""
         ...
 
 
 class ControlLoops:
     """All controllers, the scheduler and the service forwarder of one control plane.
 
-    `caches` are given where others read them too; whoever made them runs them.
+    `caches` may be given by a caller that reads them too; that caller runs them.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class ControlLoops:
         ]
 
     async def run(self) -> None:
-        """Run until cancelled; service addresses stop answering then."""
+        """Run until cancelled; service addresses stop responding then."""
         try:
             async with asyncio.TaskGroup() as group:
                 if self._runs_caches:
@@ -179,8 +179,8 @@ class ControlLoops:
     ) -> Controller:
         async def reconcile(key: Key) -> Outcome:
             changes = plan(self._caches, key[0], key[1], self._clock())
-            told = partial(self._tell_refused, watches[0][0], key)
-            outcome = await execute(self._caches, changes.steps, told)
+            refused = partial(self._record_refused, watches[0][0], key)
+            outcome = await execute(self._caches, changes.steps, refused)
             if isinstance(outcome, Done) and changes.again_after is not None:
                 return Again(changes.again_after)
             return outcome
@@ -188,8 +188,8 @@ class ControlLoops:
         sources = [Watch(self._caches.informers[r], trigger) for r, trigger in watches]
         return Controller(name, reconcile, sources, workers=workers)
 
-    def _tell_refused(self, resource: str, key: Key, step: Create, error: ApiError) -> None:
-        """Tell on the object a controller works for what it may not create: no one else does."""
+    def _record_refused(self, resource: str, key: Key, step: Create, error: ApiError) -> None:
+        """Record an event on the workload whose objects are refused: nothing else reports it."""
         kind, subject = self._caches.kind(resource), self._caches.get(resource, *key)
         if subject is None:
             return
@@ -206,7 +206,7 @@ class ControlLoops:
     # From a change to keys
 
     def _owned_by(self, kind: str, *, orphans_to: str = "") -> Trigger[Manifest]:
-        """Keys of the controlling owner; an orphan may be anyone's of its namespace to adopt."""
+        """Keys of the controlling owner; any workload of the namespace may adopt an orphan."""
 
         def keys(change: Change[Manifest]) -> Iterable[Key]:
             for state in _states(change):
@@ -235,7 +235,7 @@ class ControlLoops:
         return self._caches.informers[resource].cache.find_keys("namespace", namespace)
 
     def _deployment_of(self, change: Change[Manifest]) -> Iterable[Key]:
-        """A Deployment that re-creates waits for the last old pod to go."""
+        """A Deployment that re-creates waits for the deletion of the last old pod."""
         if not isinstance(change, Deleted):
             return
         reference = controller_of(change.obj)
@@ -271,7 +271,7 @@ class ControlLoops:
         pod = _newest(change)
         if not pod["spec"].get("nodeName"):
             return itself(change)
-        # a pod that has just found its node may be the company that another waits for
+        # another pod may wait, by affinity, for a pod that was just scheduled
         was_bound = isinstance(change, Updated) and change.old["spec"].get("nodeName")
         return () if was_bound else self._all_unscheduled(change)
 

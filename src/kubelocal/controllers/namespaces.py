@@ -1,4 +1,4 @@
-"""Namespaces that are going away: what still holds them.
+"""Terminating namespaces: which finalizers still keep them.
 
 Filling and emptying namespaces is done by the API server itself, which also runs alone.
 """
@@ -19,7 +19,7 @@ __all__ = ["remaining"]
 def remaining(
     namespace: Obj, content: Sequence[tuple[str, Obj]], now: datetime
 ) -> UpdateStatus | None:
-    """Return the status that says which finalizers still hold a dying namespace."""
+    """Return the status that says which finalizers still keep a terminating namespace."""
     holders = Counter(f for _, o in content for f in o["metadata"].get("finalizers") or ())
     if not holders:
         return None

@@ -1,4 +1,4 @@
-"""Node lifecycle: a node whose lease grows old is unknown; its pods are told, then evicted."""
+"""Node lifecycle: a node whose lease expires becomes unknown; its pods are marked, then evicted."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 
 
 def plan(view: View, name: str, now: datetime, *, grace: timedelta = GRACE) -> Changes:
-    """Return what one node and the pods on it need now."""
+    """Return the changes to one node and its pods."""
     node = view.get("nodes", "", name)
     if node is None or is_deleting(node):
         return Changes()
@@ -43,7 +43,7 @@ def plan(view: View, name: str, now: datetime, *, grace: timedelta = GRACE) -> C
     ready = "Unknown" if silent >= grace else (condition(node, "Ready") or {}).get("status")
     steps += _taints(node, ready, now)
     if ready != "True":
-        steps += _tell_pods(view, name, now)
+        steps += _mark_pods(view, name, now)
         evictions, wait = _evict(view, node, now)
         steps += evictions
         again = min(again if silent < grace else 5.0, wait)
@@ -101,8 +101,8 @@ def _on(view: View, node: str) -> list[Obj]:
     ]
 
 
-def _tell_pods(view: View, node: str, now: datetime) -> list[Change]:
-    """Mark the pods of a silent node not ready: it is unknown whether they are."""
+def _mark_pods(view: View, node: str, now: datetime) -> list[Change]:
+    """Mark the pods of an unresponsive node not ready: their state is unknown."""
     steps: list[Change] = []
     for pod in _on(view, node):
         ready = condition(pod, "Ready")
@@ -116,7 +116,7 @@ def _tell_pods(view: View, node: str, now: datetime) -> list[Change]:
 
 
 def _evict(view: View, node: Obj, now: datetime) -> tuple[list[Change], float]:
-    """Delete pods that tolerate the node's state no longer; return them and when to look again."""
+    """Delete pods that no longer tolerate the node's taints; return them and when to run again."""
     taints = [t for t in node["spec"].get("taints") or () if t["effect"] == "NoExecute"]
     steps: list[Change] = []
     wait = 5.0

@@ -1,7 +1,7 @@
-"""PersistentVolumeClaims: each gets a volume (a folder of the node agent's), grown on request.
+"""PersistentVolumeClaims: each gets a volume (a folder of the node agent), grown on request.
 
-A claim in use by a pod is protected by a finalizer; a volume goes with its claim or stays, as its
-class says. Nothing here touches files: the node agent does, from what the volume says.
+A claim in use by a pod is protected by a finalizer; a volume is deleted with its claim or stays,
+as its class says. Nothing here touches files: the node agent does, according to the volume.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ DEFAULT_CLASS: Obj = {
 
 
 def plan_claim(view: View, namespace: str, name: str, now: datetime) -> Changes:  # noqa: ARG001 - one shape for all controllers
-    """Return what one claim needs now: protection, a class, a volume, more room, or to go."""
+    """Return the changes to one claim: protection, a class, a volume, more space, or deletion."""
     claim = view.get("persistentvolumeclaims", namespace, name)
     if claim is None:
         return Changes()
@@ -144,7 +144,7 @@ def _provision(view: View, claim: Obj) -> Iterable[Change]:
 
 
 def _settle(view: View, claim: Obj, volume: Obj) -> Iterable[Change]:
-    """Make a bound claim's status true, and its volume as large as asked where the class allows."""
+    """Update a bound claim's status, and grow its volume as requested where the class allows."""
     asked = claim["spec"]["resources"]["requests"]["storage"]
     has = volume["spec"]["capacity"]["storage"]
     storage_class = view.get("storageclasses", "", claim["spec"].get("storageClassName") or "")
@@ -163,7 +163,7 @@ def _settle(view: View, claim: Obj, volume: Obj) -> Iterable[Change]:
 
 
 def plan_volume(view: View, name: str, now: datetime) -> Changes:  # noqa: ARG001 - one shape for all controllers
-    """Return what one volume needs now: a true phase, or to follow its claim."""
+    """Return the changes to one volume: its phase, or its deletion after its claim."""
     volume = view.get("persistentvolumes", "", name)
     if volume is None:
         return Changes()

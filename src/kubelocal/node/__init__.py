@@ -1,8 +1,8 @@
-"""The node agent: pods as groups of real processes on one machine.
+"""The node agent (the kubelet of this cluster): pods as groups of real processes on one machine.
 
-`agent` follows the pods of its nodes and has a `pod.runner` for each; `images` says which program
-an image stands for; `api` is what it reads and writes. May import `apiserver`, not
-`controllers`. Called by `control_plane`; begin with `agent`.
+`agent` watches the pods of its nodes and has a `pod.runner` for each; `images` finds the program of
+an image; `api` has its caches and its writes. May import `apiserver`, not `controllers`. Called by
+`control_plane`; begin with `agent`.
 
-Rooms from the outside in: `pod`, `volumes`, `process`, `environment`.
+Packages from the outside in: `pod`, `volumes`, `process`, `environment`.
 """

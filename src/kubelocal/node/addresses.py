@@ -1,9 +1,9 @@
-"""Loopback addresses for pods: each pod has one of its own, and a new pod gets another.
+"""Loopback addresses of pods: each pod has its own, and a new pod gets another.
 
 Addresses are allocated round-robin, and a released address is not leased again for a while, so
-that a client that still has the address of a dead pod does not reach another pod by chance. Only
-when every other address is taken is a released one reused early, the one released first.
-The host names that a pod knows are here too.
+that a client that still has the address of a dead pod does not reach another pod. Only
+when every other address is in use is a released one reused early, the one released first. The
+hosts file of a pod is written here too.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _COOL_DOWN = 60.0
 class AddressPool:
     """The addresses of one instance, out of one loopback network.
 
-    `state` is the file with the position in the range, so that the next agent goes on from there.
+    `state` is the file with the position in the range, so that the next agent continues there.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class AddressPool:
                 f"{network} is not a loopback network; choose one within 127.0.0.0/8"
             )
         self._state = state
-        self._is_free = is_free or self._look
+        self._is_free = is_free or self._is_unused
         self._clock = clock
         self._leased: set[str] = set()
         self._released: dict[str, float] = {}  # when each was released, the first one first
@@ -53,8 +53,8 @@ class AddressPool:
         self._looked = -_LOOK_EVERY
         self._next = self._read()
 
-    def _look(self, address: str) -> bool:
-        """Tell whether an address is free; who listens is looked up once in a while only."""
+    def _is_unused(self, address: str) -> bool:
+        """Return whether an address is free; listening sockets are read only once in a while."""
         if self._clock() - self._looked >= _LOOK_EVERY:
             self._looked = self._clock()
             self._busy = listening_addresses()
@@ -69,7 +69,7 @@ class AddressPool:
             return 0
 
     def adopt(self, addresses: Iterable[str]) -> None:
-        """Take note of addresses that pods found running hold already."""
+        """Mark addresses of running pods as leased."""
         self._leased.update(addresses)
 
     def lease(self) -> str:
@@ -113,7 +113,7 @@ class AddressPool:
                 fresh.replace(self._state)
 
     def release(self, address: str) -> None:
-        """Give an address back; safe to repeat."""
+        """Release an address; safe to repeat."""
         if address in self._leased:
             self._leased.discard(address)
             self._released[address] = self._clock()
@@ -135,7 +135,7 @@ def listening_addresses() -> set[str]:
 
 
 def can_bind(address: str) -> bool:
-    """Tell whether this machine lets programs bind an address."""
+    """Return whether programs can bind an address on this machine."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         try:
             probe.bind((address, 0))

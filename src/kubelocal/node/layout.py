@@ -1,7 +1,7 @@
-"""Where things lie in the node agent's folder, and what it remembers of each pod.
+"""The files in the node agent's folder, and the record of each pod.
 
-The record of a pod is written before anything of it is started, so that an agent that is killed at
-any moment finds again every process it had, and its address.
+The record of a pod is written before anything of it is started, so that after an agent was killed
+at any moment the next one finds every process again, and its address.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["ContainerRecord", "Layout", "PodFolder", "PodRecord"]
 
 
 class ContainerRecord(msgspec.Struct, frozen=True):
-    """The instance of a container that was started last."""
+    """The last started instance of a container."""
 
     identity: str
     attempt: int
@@ -26,7 +26,7 @@ class ContainerRecord(msgspec.Struct, frozen=True):
 
 
 class PodRecord(msgspec.Struct, frozen=True):
-    """What must be known of a pod to find it again."""
+    """The record of a pod, by which an agent finds it again."""
 
     namespace: str
     name: str
@@ -44,15 +44,15 @@ class PodFolder:
         self.path = path
 
     def volume(self, name: str) -> Path:
-        """Where a volume of the pod lies."""
+        """The folder of a volume of the pod."""
         return self.path / "volumes" / name
 
     def container(self, name: str) -> Path:
-        """Where the things of a container lie."""
+        """The folder of a container."""
         return self.path / "containers" / name
 
     def spec(self, name: str) -> Path:
-        """The description of the instance of a container that was started last."""
+        """The description of the last started instance of a container."""
         return self.container(name) / "spec.json"
 
     def log(self, name: str, attempt: int) -> Path:
@@ -74,7 +74,7 @@ class PodFolder:
         fresh.replace(self.path / "pod")
 
     def remove(self) -> None:
-        """Remove everything of the pod; claims lie elsewhere and stay."""
+        """Remove all files of the pod; claims are in another folder and stay."""
         shutil.rmtree(self.path, ignore_errors=True)
 
     def drop_old_logs(self, name: str, attempt: int) -> None:
@@ -97,29 +97,29 @@ class Layout:
         self._groups = root / "cgroups"
 
     def prepare(self) -> None:
-        """Create what must be there."""
+        """Create the folders."""
         for folder in (self.root, self.claims, self.root / "pods", self.root / "nodes"):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def group_name(self, instance: str) -> str:
-        """The name of this folder's control groups: no other folder's have it."""
+        """The name of this folder's cgroups, different from that of any other folder."""
         return f"{instance}-{hashlib.sha256(bytes(self.root.resolve())).hexdigest()[:8]}"
 
     def remember_groups(self, folders: Iterable[Path]) -> None:
-        """Remember where control groups were made: the next agent may make its own elsewhere."""
+        """Record where cgroups were created: the next agent may create its own in another place."""
         known = {*map(str, self.groups()), *map(str, folders)}
-        with contextlib.suppress(OSError):  # a full disk is no reason not to serve
+        with contextlib.suppress(OSError):  # continue on a full disk
             self._groups.write_text("".join(f"{folder}\n" for folder in sorted(known)))
 
     def groups(self) -> list[Path]:
-        """Where agents of this folder made control groups."""
+        """The folders in which agents of this folder created cgroups."""
         try:
             return [Path(line) for line in self._groups.read_text().splitlines()]
         except OSError:
             return []
 
     def forget_groups(self) -> None:
-        """Forget the control groups, which were removed."""
+        """Forget the cgroups, which were removed."""
         self._groups.unlink(missing_ok=True)
 
     def pod(self, uid: str) -> PodFolder:
@@ -127,11 +127,11 @@ class Layout:
         return PodFolder(self.root / "pods" / uid)
 
     def pods(self) -> list[PodFolder]:
-        """The folders of all pods that were here."""
+        """The folders of all pods."""
         return [PodFolder(path) for path in sorted((self.root / "pods").iterdir())]
 
     def claim(self, volume: str) -> Path:
-        """Where the data of a persistent volume lie."""
+        """The folder of a persistent volume's data."""
         return self.claims / volume
 
     def is_stopped(self, node: str) -> bool:
@@ -139,7 +139,7 @@ class Layout:
         return (self.root / "nodes" / f"{node}.stopped").exists()
 
     def mark_stopped(self, node: str, *, stopped: bool) -> None:
-        """Remember that a node was powered off, or is on again."""
+        """Record that a node was powered off, or is on again."""
         mark = self.root / "nodes" / f"{node}.stopped"
         if stopped:
             mark.touch()

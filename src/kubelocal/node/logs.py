@@ -30,7 +30,7 @@ def _pieces(path: Path) -> list[Path]:
 
 
 def _since(options: LogOptions, now: datetime) -> str:
-    """Return the time before which lines are left out, in the form of the log."""
+    """Return the time before which lines are left out, in the format of the log."""
     moment = options.since_time
     if options.since_seconds is not None:
         moment = now - timedelta(seconds=options.since_seconds)
@@ -40,7 +40,7 @@ def _since(options: LogOptions, now: datetime) -> str:
 
 
 def _shown(line: bytes, *, since: bytes, timestamps: bool) -> bytes | None:
-    """Return what to show of a stored line, or None when it is older than wanted."""
+    """Return the shown part of a stored line, or None when it is too old."""
     time, _, rest = line.partition(b" ")
     if len(rest.split(b" ", 2)) < 3 or time < since:
         return None
@@ -63,7 +63,7 @@ class _Selection:
         return self._left is not None and self._left <= 0
 
     def take(self, lines: Iterator[bytes]) -> bytes:
-        """Return what is shown of some lines."""
+        """Return the shown parts of some lines."""
         chosen = []
         for line in lines:
             shown = _shown(line, since=self._since, timestamps=self._timestamps)
@@ -86,7 +86,7 @@ async def read_log(
     is_over: Callable[[], bool],
     now: datetime | None = None,
 ) -> AsyncIterator[bytes]:
-    """Yield a log as the options ask; with `follow` until `is_over` and all was read."""
+    """Yield a log according to the options; with `follow` until `is_over` and all was read."""
     selection = _Selection(options, now or datetime.now(UTC))
     lines, position, inode = await asyncio.to_thread(_read_all, path, options.tail_lines)
     text = selection.take(iter(lines))
@@ -106,7 +106,7 @@ async def read_log(
 
 
 def _read_all(path: Path, tail: int | None) -> tuple[list[bytes], int, int]:
-    """Return the last whole lines of a log, and where to go on reading."""
+    """Return the last whole lines of a log, and the position after them."""
     kept: deque[bytes] = deque(maxlen=tail) if tail is not None else deque()
     position = inode = 0
     for piece in _pieces(path):

@@ -1,4 +1,4 @@
-"""Virtual nodes: how they present themselves to the API, and their heartbeat."""
+"""Virtual nodes: their objects in the API, and their heartbeat."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class NodeSpec(Struct, frozen=True, kw_only=True):
 
     @property
     def facts(self) -> NodeFacts:
-        """What pods may learn of it."""
+        """The properties that its pods may read."""
         return NodeFacts(self.name, self.address, float(self.cpu), self.memory)
 
 
@@ -61,7 +61,7 @@ def _architecture() -> str:
 
 
 def node_manifest(spec: NodeSpec) -> Manifest:
-    """Return the Node object a kubelet registers."""
+    """Return the Node object that a kubelet registers."""
     labels = {
         "beta.kubernetes.io/arch": _architecture(),
         "beta.kubernetes.io/os": "linux",
@@ -98,7 +98,7 @@ def _condition(
 def node_status(
     spec: NodeSpec, before: Mapping[str, Any], *, images: list[str], folder: Path, now: datetime
 ) -> dict[str, Any]:
-    """Return the status of a node that is well."""
+    """Return the status of a healthy node."""
     stamp = instant(now)
     known = {c["type"]: c for c in before.get("conditions") or ()}
     disk = shutil.disk_usage(folder)
@@ -164,7 +164,7 @@ def _os_name() -> str:
 
 
 class Heartbeat:
-    """Registers a node and keeps its Lease and status fresh while `run` runs."""
+    """Registers a node and renews its Lease and status while `run` runs."""
 
     def __init__(self, client: Client, spec: NodeSpec, *, images: list[str], folder: Path) -> None:
         self._client = client
@@ -174,7 +174,7 @@ class Heartbeat:
         self._status_due = 0.0
 
     async def run(self) -> None:
-        """Beat until cancelled; trouble is logged and tried again soon."""
+        """Report until cancelled; errors are logged and retried soon."""
         loop = asyncio.get_running_loop()
         while True:
             try:
@@ -185,7 +185,7 @@ class Heartbeat:
             except KubeError as error:
                 _log.warning("node %s cannot report: %s", self._spec.name, error)
                 await asyncio.sleep(_RETRY)
-            except Exception:  # a heart that stops for good is the end of every pod here
+            except Exception:  # without a heartbeat every pod of the node would be evicted
                 _log.exception("node %s cannot report, will retry", self._spec.name)
                 await asyncio.sleep(_RETRY)
             else:

@@ -1,4 +1,4 @@
-"""Answers to the API server's questions about pods: which log, which container, why not."""
+"""Log and exec requests of the API server: which log, which container, why not."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _container(runner: PodRunner | None, key: Key, name: str | None) -> Containe
 
 
 def open_logs(runner: PodRunner | None, key: Key, options: LogOptions) -> AsyncIterator[bytes]:
-    """Return the chosen log; raise HookError, worded as a kubelet words it, when there is none."""
+    """Return the requested log; raise HookError, worded like a kubelet's, when there is none."""
     one = _container(runner, key, options.container)
     assert runner is not None
     container = one.container

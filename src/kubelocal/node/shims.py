@@ -1,9 +1,9 @@
-"""The bin folder of a pod: programs under their usual names, with what a private network gives.
+"""The bin folder of a pod: programs under their usual names, adapted to a shared network.
 
-In a cluster a pod has a network of its own, so a server binds to every address and a client finds
-it on localhost. Here pods share the machine's loopback; the shims bind servers to the pod's own
-address and point clients without a host at it, so that boot scripts work unchanged. How that is
-done for a program is said by the catalog that its image comes from.
+In a cluster a pod has its own network, so a server binds to every address and a client finds it on
+localhost. Here pods share the machine's loopback; the shims bind servers to the pod's own address
+and make clients without a host use it, so that start scripts work unchanged. The catalog of the
+image has the script of each program.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def write_shims(
 ) -> None:
     """Write the programs of an image into a folder that goes first on the container's PATH.
 
-    `programs` says where the container sees them, when that is not where they are.
+    `programs` are the paths of the programs in the container, where they differ.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for name, program in (programs or image.names).items():

@@ -1,4 +1,4 @@
-"""Where backups are kept, and with which keys; what several kinds say of it."""
+"""The stores of backups and the keys to encrypt them, as several kinds describe them."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class BackupStorage(Part, frozen=True):
 
     @property
     def folder(self) -> str:
-        """The folder that all backups of this store lie below; empty: the store itself."""
+        """The folder that contains all backups of this store; empty: the root of the store."""
         if self.claim is not None:
             return self.claim.path
         bucket = self.bucket
@@ -77,7 +77,7 @@ class BackupStorage(Part, frozen=True):
 
 
 def is_one_store(storage: BackupStorage) -> bool:
-    """Tell whether a storage names exactly one store."""
+    """Return whether a storage names exactly one store."""
     found = (storage.claim, storage.s3, storage.gcs, storage.azure)
     return sum(one is not None for one in found) == 1
 

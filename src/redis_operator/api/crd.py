@@ -209,7 +209,7 @@ def redisrestore_crd() -> Schema:
 
 
 def redisoperator_crd() -> Schema:
-    """The definition of `RedisOperator`, which the installer serves and not the operator."""
+    """The definition of `RedisOperator`, which the installer reconciles and not the operator."""
     return _crd(
         RedisOperator,
         plural="redisoperators",
@@ -226,7 +226,7 @@ def redisoperator_crd() -> Schema:
 
 
 def crds() -> dict[str, Schema]:
-    """The definitions that an operator serves, by the names of their files."""
+    """The definitions that an operator reconciles, by the names of their files."""
     return {
         "redis.yaml": redis_crd(),
         "redisversions.yaml": redis_version_crd(),

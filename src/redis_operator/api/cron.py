@@ -1,8 +1,8 @@
-"""Times that repeat, as cron spells them, in a time zone. Pure; the one module that knows cronsim.
+"""Cron schedules in a time zone. Pure; the only module that imports cronsim.
 
-Clocks that are put forward or back are treated as Debian's cron does: what falls into the hour that
-is left out runs right after it, and what falls into the hour that comes twice runs once. Schedules
-that run every hour, or every few minutes, follow the clock that has no such jumps.
+Changes of daylight saving time are treated as Debian's cron does: a time in the hour that is
+skipped runs right after it, and a time in the hour that occurs twice runs once. Schedules that run
+every hour, or every few minutes, follow elapsed time instead.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Cron(Struct, frozen=True):
     def until(self, moment: datetime) -> datetime:
         """Return the last time that is not after a moment, in UTC."""
         found = self._first(moment, reverse=True)
-        # The moment itself may be one: what follows the time before it tells.
+        # The moment itself may match: the match after the previous one shows it.
         following = self.after(found)
         return following if following <= moment else found
 
@@ -69,7 +69,7 @@ def read_cron(expression: str, zone: str, path: str = "spec") -> Cron | tuple[Pr
 def _zone(name: str) -> ZoneInfo | None:
     try:
         return ZoneInfo(name)
-    except (OSError, ValueError, KeyError):  # a folder of zones, a path, a name that is not there
+    except (OSError, ValueError, KeyError):  # a folder of zones, a path, a name that does not exist
         return None
 
 
@@ -85,5 +85,5 @@ def _wrong(expression: str) -> str:
         text = str(error).removeprefix("Bad ").lower()
         return f"{expression!r} is never due, or cannot be read: check the field {text}"
     except StopIteration:
-        return f"{expression!r} is never due: no day is like that"
+        return f"{expression!r} is never due: no such day exists"
     return ""

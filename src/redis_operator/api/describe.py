@@ -1,7 +1,7 @@
-"""What every field means and which values it takes: the words and limits of the CRDs.
+"""The description and the limits of every field of the CRDs.
 
-Keys are a type's name and a field's name as Python spells it. A test makes sure that none is
-missing and none is left over.
+A key is the name of a type and the Python name of a field. A test makes sure that none is missing
+and none is left over.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ FIELDS: Final[dict[str, dict[str, Any]]] = {
     "RedisSpec.resources": _f("Resources of each server. The memory limit decides maxmemory."),
     "RedisSpec.maxmemory_percent": _f(
         "Share of the memory limit that data may use: maxmemory. Absent: what is left when the "
-        "server also saves and syncs.",
+        "server saves and syncs at the same time.",
         minimum=10,
         maximum=95,
     ),
@@ -126,6 +126,23 @@ FIELDS: Final[dict[str, dict[str, Any]]] = {
     "Sentinel.pod": _f(
         "Where Sentinels run and how they are marked. Absent: as the servers, by spec.pod."
     ),
+    "Sentinel.exporter": _f("The exporter for Prometheus beside each Sentinel."),
+    "SentinelExporter.enabled": _f(
+        "Run an exporter beside each Sentinel, and create a Service for it."
+    ),
+    "SentinelExporter.image": _f(
+        "Image of the exporter. Absent: as for the servers, by spec.monitoring.exporterImage or "
+        "the version.",
+        pattern=_IMAGE,
+        maxLength=500,
+    ),
+    "SentinelExporter.resources": _f("Resources of the exporter, instead of the default."),
+    "SentinelExporter.args": _f(
+        "Arguments of the exporter; those that say how it reaches the Sentinel are set.",
+        maxItems=64,
+        values={"maxLength": 1024, "pattern": PLAIN_TEXT},
+    ),
+    "SentinelExporter.env": _f("Environment of the exporter's container.", maxItems=64),
     "SentinelPod.affinity": _f("Affinity, instead of the default that spreads them."),
     "SentinelPod.tolerations": _f("Tolerations.", maxItems=64),
     "SentinelPod.node_selector": _f("Labels that a node must have.", **_TEXTS),
@@ -265,7 +282,7 @@ FIELDS: Final[dict[str, dict[str, Any]]] = {
     ),
     "NetworkPolicy.enabled": _f("Create a NetworkPolicy."),
     "NetworkPolicy.clients": _f(
-        "Peers that may connect, as in a NetworkPolicy. None: every pod of the namespace.",
+        "Peers that may connect, as in a NetworkPolicy. Empty: every pod of the namespace.",
         maxItems=64,
     ),
     "Update.strategy": _f("Rolling: replicas first, then a planned switchover, the primary last."),
@@ -277,12 +294,12 @@ FIELDS: Final[dict[str, dict[str, Any]]] = {
         "Spread primaries over zones when nothing else is being changed."
     ),
     "Update.backup_first": _f(
-        "Servers are replaced by those of another version after a backup has completed, which a "
-        "RedisBackupSchedule of this database says where to."
+        "Servers are replaced by those of another version after a backup has completed; a "
+        "RedisBackupSchedule of this database must say where to."
     ),
     "Deletion.policy": _f(
         "Delete removes volumes, Retain keeps them, Backup removes them after a last backup has "
-        "completed, which a RedisBackupSchedule of this database says where to."
+        "completed; a RedisBackupSchedule of this database must say where to."
     ),
     "Deletion.protected": _f(
         "While true, a deletion is not carried out: the database continues as before."

@@ -1,4 +1,4 @@
-"""What the fields of `RedisBackup` mean, and which values they take. See `describe`."""
+"""The description and the limits of the fields of `RedisBackup`. See `describe`."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _SAME: Final = " && ".join(
 )
 
 _CA: Final = (
-    "Name of a Secret in the same namespace whose key ca.crt has certificates, in PEM, that the "
-    "store's own is trusted by, beside those of the image."
+    "Name of a Secret in the same namespace whose key ca.crt has CA certificates, in PEM, that"
+    " the store's certificate may be signed by, beside those of the image."
 )
 
 REDISBACKUP_FIELDS: Final[dict[str, dict[str, Any]]] = {
@@ -64,8 +64,8 @@ REDISBACKUP_FIELDS: Final[dict[str, dict[str, Any]]] = {
     ),
     "BackupTemplate.bandwidth": described(
         "Bytes per second that are read from the servers, all shards together, such as 50Mi; at "
-        "least 64Ki. The snapshot process of a server lives as long as it is read. Absent: as fast "
-        "as it goes.",
+        "least 64Ki. The snapshot process of a server runs until it is read. Absent: no "
+        "limit.",
         pattern=QUANTITY_PATTERN,
         maxLength=40,
     ),
@@ -103,7 +103,7 @@ REDISBACKUP_FIELDS: Final[dict[str, dict[str, Any]]] = {
         "Folder on the volume; absent: the volume itself.", pattern=FOLDER, maxLength=512
     ),
     "S3Storage.bucket": described("Name of the bucket.", pattern=_BUCKET, maxLength=63),
-    "S3Storage.prefix": described("Begin of every object's name.", pattern=FOLDER, maxLength=512),
+    "S3Storage.prefix": described("Prefix of every object's name.", pattern=FOLDER, maxLength=512),
     "S3Storage.endpoint": described(
         "Address of the store, such as https://minio.store:9000. Absent: AWS.",
         pattern=_ENDPOINT,
@@ -118,7 +118,7 @@ REDISBACKUP_FIELDS: Final[dict[str, dict[str, Any]]] = {
     "GcsStorage.bucket": described(
         "Name of the bucket.", pattern="^[a-z0-9]([a-z0-9._-]*[a-z0-9])?$", maxLength=222
     ),
-    "GcsStorage.prefix": described("Begin of every object's name.", pattern=FOLDER, maxLength=512),
+    "GcsStorage.prefix": described("Prefix of every object's name.", pattern=FOLDER, maxLength=512),
     "GcsStorage.endpoint": described(
         "Address of the store, where it is not Google's own.", pattern=_ENDPOINT, maxLength=512
     ),
@@ -134,7 +134,7 @@ REDISBACKUP_FIELDS: Final[dict[str, dict[str, Any]]] = {
         "Name of the container.", pattern="^[a-z0-9](-?[a-z0-9])+$", maxLength=63
     ),
     "AzureStorage.prefix": described(
-        "Begin of every object's name.", pattern=FOLDER, maxLength=512
+        "Prefix of every object's name.", pattern=FOLDER, maxLength=512
     ),
     "AzureStorage.endpoint": described(
         "Address of the account, where it is not https://ACCOUNT.blob.core.windows.net.",
@@ -154,9 +154,9 @@ REDISBACKUP_FIELDS: Final[dict[str, dict[str, Any]]] = {
     "BackupPart.stored": described("Bytes that are stored."),
     "BackupPart.keys": described("Keys that a scratch server had when it was verified."),
     "BackupProgress.read": described("Bytes of snapshots that were read."),
-    "BackupProgress.stored": described("Bytes that were given to the store, compressed."),
+    "BackupProgress.stored": described("Bytes that were sent to the store, compressed."),
     "BackupProgress.time": described("When the worker was asked."),
-    "BackupProgress.parts": described("Parts that are whole."),
+    "BackupProgress.parts": described("Parts that are complete."),
     "RedisBackupStatus.observed_generation": described("The generation that was observed."),
     "RedisBackupStatus.phase": described("How far it is. Completed and Failed are final."),
     "RedisBackupStatus.message": described("The state in one sentence."),
@@ -171,12 +171,12 @@ REDISBACKUP_FIELDS: Final[dict[str, dict[str, Any]]] = {
     "RedisBackupStatus.engine": described("Engine that wrote the snapshots."),
     "RedisBackupStatus.version": described("Version that wrote the snapshots."),
     "RedisBackupStatus.image": described("Image of the servers that it was read from."),
-    "RedisBackupStatus.rdb": described("Format of the snapshots, as they begin."),
-    "RedisBackupStatus.location": described("Where it is, for people."),
+    "RedisBackupStatus.rdb": described("Format of the snapshots, from their header."),
+    "RedisBackupStatus.location": described("Where it is, in readable form."),
     "RedisBackupStatus.path": described("Its folder in the store."),
     "RedisBackupStatus.shards": described("Number of snapshots."),
     "RedisBackupStatus.progress": described(
-        "How far the worker is, by itself, every ten seconds while it reads."
+        "How far the worker is, as it reports every ten seconds while it reads."
     ),
     "RedisBackupStatus.holds_slots": described(
         "Slots of the database do not begin to move while it is read; for an hour at most."

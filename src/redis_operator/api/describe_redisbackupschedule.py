@@ -1,4 +1,4 @@
-"""What the fields of `RedisBackupSchedule` mean, and which values they take. See `describe`."""
+"""The description and the limits of the fields of `RedisBackupSchedule`. See `describe`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ REDISBACKUPSCHEDULE_FIELDS: Final[dict[str, dict[str, Any]]] = {
     "RedisBackupSchedule.status": described("The observed state. Only the operator writes it."),
     "RedisBackupScheduleSpec.redis": named("Name of a Redis in the same namespace."),
     "RedisBackupScheduleSpec.schedule": described(
-        "When a backup is due, as cron spells it: minute, hour, day of the month, month, day of "
+        "When a backup is due, as in cron: minute, hour, day of the month, month, day of "
         "the week; or @hourly, @daily, @weekly, @monthly, @yearly.",
         pattern=_CRON,
         maxLength=200,
@@ -44,7 +44,7 @@ REDISBACKUPSCHEDULE_FIELDS: Final[dict[str, dict[str, Any]]] = {
         "Forbid: it starts after that. Allow: both are taken. Replace: the earlier one is deleted."
     ),
     "RedisBackupScheduleSpec.starting_deadline_seconds": described(
-        "How late a backup may start; after that it is left out. Absent: however late. Of several "
+        "How late a backup may start; after that it is skipped. Absent: no limit. Of several "
         "that were missed, one is made up.",
         minimum=1,
         maximum=30 * _DAY,
@@ -86,7 +86,7 @@ REDISBACKUPSCHEDULE_FIELDS: Final[dict[str, dict[str, Any]]] = {
         "Whether a worker archives the replication stream of every shard all the time, so that a "
         "restore can go back to any time in status.window. It is attached to a replica, or, with "
         "template.allowPrimary, to a primary that is meant to have none; in mode Failover never "
-        "to a primary. While the schedule is suspended there is no worker. What it stored stays "
+        "to a primary. While the schedule is suspended there is no worker. What it stored is kept "
         "when this is turned off and when the schedule is deleted."
     ),
     "RedisBackupScheduleSpec.archive": described(
@@ -99,8 +99,8 @@ REDISBACKUPSCHEDULE_FIELDS: Final[dict[str, dict[str, Any]]] = {
         maximum=87600,
     ),
     "ArchiveOptions.spool_size": described(
-        "How much waits on the disk of the worker's node while the store does not take it; at "
-        "least 64Mi. When that is full the worker detaches and comes back later.",
+        "How much is kept on the disk of the worker's node while the store refuses it; at "
+        "least 64Mi. When that is full the worker detaches and attaches again later.",
         pattern=QUANTITY_PATTERN,
         maxLength=40,
     ),
@@ -136,42 +136,42 @@ REDISBACKUPSCHEDULE_FIELDS: Final[dict[str, dict[str, Any]]] = {
     ),
     "RedisBackupScheduleStatus.restore_point": described(
         "The restore point that the annotation redisoperator.dev/restore-point asked for last, and "
-        "what became of it."
+        "its state."
     ),
     "RedisBackupScheduleStatus.restore_points": described(
         "The newest restore points of the archive, at most 100. Older ones are in the store."
     ),
     "RestorePointRequest.name": described("Its name."),
     "RestorePointRequest.phase": described(
-        "Pending: it is being taken, or waits for what message says. Completed: it can be gone "
-        "back to once the archive has come so far, some ten seconds later. Failed: there is none."
+        "Pending: it is being taken, or waits for what message says. Completed: a restore can go "
+        "back to it once the archive has reached it, some ten seconds later. Failed: there is none."
     ),
     "RestorePointRequest.start_time": described("When it was asked for."),
-    "RestorePointRequest.message": described("What it waits for, or why there is none."),
+    "RestorePointRequest.message": described("What it waits for, or why it failed."),
     "RestorePoint.name": described("What fromBackup.restorePoint names it by."),
     "RestorePoint.time": described("When it was taken, by the clock of the primaries."),
-    "ArchiveWindow.oldest": described("All shards can be gone back to from this time on."),
-    "ArchiveWindow.newest": described("And up to this time."),
+    "ArchiveWindow.oldest": described("A restore of all shards can go back to this time or later."),
+    "ArchiveWindow.newest": described("The newest time that a restore can go back to."),
     "ArchiveWindow.lag_seconds": described("How old that was when the worker was asked."),
-    "ArchiveWindow.gaps": described("How many times in between were lost, of all shards together."),
-    "ArchiveWindow.last_gap": described("The last of them."),
+    "ArchiveWindow.gaps": described("Number of gaps in between, of all shards together."),
+    "ArchiveWindow.last_gap": described("The last gap."),
     "ArchiveWindow.last_base": described(
         "When the last base was taken that every shard has: a restore begins with one."
     ),
-    "ArchiveWindow.spooled_bytes": described("What waits on the worker's disk for the store."),
-    "ArchiveWindow.stored_bytes": described("What the store has taken since the worker started."),
+    "ArchiveWindow.spooled_bytes": described("Bytes on the worker's disk that are not stored yet."),
+    "ArchiveWindow.stored_bytes": described("Bytes that were stored since the worker started."),
     "ArchiveWindow.time": described("When the worker was asked."),
     "ArchiveWindow.path": described("Folder of the archive in the store."),
-    "ArchiveWindow.location": described("Where the archive is, for people."),
-    "ArchiveWindow.shards": described("Each shard by itself.", listKey="name"),
+    "ArchiveWindow.location": described("Where the archive is, in readable form."),
+    "ArchiveWindow.shards": described("The archive of each shard.", listKey="name"),
     "ArchiveGap.shard": described("Name of the shard."),
-    "ArchiveGap.after": described("Up to this time the stream is whole."),
-    "ArchiveGap.before": described("From this time on it is whole again."),
-    "ArchiveGap.reason": described("Why it was lost."),
+    "ArchiveGap.after": described("The stream is complete up to this time."),
+    "ArchiveGap.before": described("The stream is complete again from this time on."),
+    "ArchiveGap.reason": described("Why this part was lost."),
     "ArchiveShard.name": described("Name of the shard."),
-    "ArchiveShard.oldest": described("It can be gone back to from this time on."),
-    "ArchiveShard.newest": described("And up to this time."),
-    "ArchiveShard.gaps": described("How many times in between were lost."),
+    "ArchiveShard.oldest": described("A restore of this shard can go back to this time or later."),
+    "ArchiveShard.newest": described("The newest time that a restore can go back to."),
+    "ArchiveShard.gaps": described("Number of gaps in between."),
     "ArchiveShard.pod": described("The server that the worker is attached to; empty: none."),
     "ArchiveShard.message": described("What is wrong; empty: nothing."),
 }

@@ -1,4 +1,4 @@
-"""What the fields of `RedisFailover` mean, and which values they take. See `describe`."""
+"""The description and the limits of the fields of `RedisFailover`. See `describe`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _refused(what: str, **limits: Any) -> dict[str, Any]:
 
 
 def _pods(of: str) -> dict[str, dict[str, Any]]:
-    """The fields that servers and sentinels have alike."""
+    """The fields that servers and sentinels have in common."""
     return {
         "image_pull_policy": described("When a node pulls the image."),
         "image_pull_secrets": described(
@@ -51,7 +51,7 @@ def _pods(of: str) -> dict[str, dict[str, Any]]:
         ),
         "security_context": described("Security context of the pods, laid over the default."),
         "container_security_context": described(
-            "Security context of the container; it may not ask for more than there is."
+            "Security context of the container; it may not extend the restricted default."
         ),
         "pod_annotations": described("Annotations of the pods.", **TEXTS),
         "service_annotations": described("Annotations of the Service.", **TEXTS),
@@ -130,7 +130,7 @@ REDISFAILOVER_FIELDS: Final[dict[str, dict[str, Any]]] = {
     ),
     **_under("SentinelSettings", _pods("sentinels")),
     "SentinelSettings.replicas": described(
-        "Number of sentinels, from 3 to 9; one more than an odd number decides nothing.",
+        "Number of sentinels, from 3 to 9, preferably odd: 4 tolerate no more failures than 3.",
         minimum=0,
         maximum=9,
     ),
@@ -140,7 +140,7 @@ REDISFAILOVER_FIELDS: Final[dict[str, dict[str, Any]]] = {
         maximum=9,
     ),
     "SentinelSettings.image": described(
-        "As that of the servers, or absent.", pattern=IMAGE, maxLength=500
+        "The same image as that of the servers, or absent.", pattern=IMAGE, maxLength=500
     ),
     "SentinelSettings.custom_config": described(
         "Settings of Sentinel, like `down-after-milliseconds 5000`.", **_LINES
@@ -174,10 +174,10 @@ REDISFAILOVER_FIELDS: Final[dict[str, dict[str, Any]]] = {
     "ServerStorage.keep_after_deletion": described("Keep volumes when the object is deleted."),
     "ServerStorage.empty_dir": described("Keep data in memory: the same as no storage."),
     "ServerStorage.persistent_volume_claim": described("A volume for each server."),
-    "ClaimTemplate.metadata": described("What the claims are marked with."),
-    "ClaimTemplate.spec": described("The volume that each server asks for."),
+    "ClaimTemplate.metadata": described("Labels and annotations of the claims."),
+    "ClaimTemplate.spec": described("The volume of each server."),
     "ClaimMetadata.name": described(
-        "Claims are called data-POD, whatever is said here.", pattern=WORD, maxLength=253
+        "Claims are called data-POD, whatever the name is.", pattern=WORD, maxLength=253
     ),
     "ClaimMetadata.labels": described("Labels of the claims.", **TEXTS),
     "ClaimMetadata.annotations": described("Annotations of the claims; refused.", **TEXTS),
@@ -193,16 +193,14 @@ REDISFAILOVER_FIELDS: Final[dict[str, dict[str, Any]]] = {
     "ClaimSpec.selector": _refused("Which volumes."),
     "ClaimSpec.data_source": _refused("What the volumes begin with."),
     "Exporter.enabled": described(
-        "Run an exporter beside each server, and create a Service for it."
+        "Run an exporter beside each server or sentinel, and create a Service for it."
     ),
     "Exporter.image": described(
         "Image of the exporter instead of the version's own.", pattern=IMAGE, maxLength=500
     ),
     "Exporter.image_pull_policy": described("When a node pulls the image."),
     "Exporter.container_security_context": _refused("Security context of the exporter."),
-    "Exporter.args": described(
-        "What the exporter is started with, besides what it needs.", **_WORDS
-    ),
+    "Exporter.args": described("More arguments of the exporter.", **_WORDS),
     "Exporter.env": described("Environment of the exporter.", maxItems=64),
     "Exporter.resources": described("Resources of the exporter, instead of the default."),
     "CommandRename.old": described("The command.", pattern=WORD, maxLength=64),
@@ -214,7 +212,7 @@ REDISFAILOVER_FIELDS: Final[dict[str, dict[str, Any]]] = {
     "RedisFailoverStatus.phase": described("The state in one word."),
     "RedisFailoverStatus.message": described("The state in one sentence."),
     "RedisFailoverStatus.conditions": described(
-        "Those of the Redis; Ready also says why a spec is not followed.", listKey="type"
+        "Those of the Redis; Ready also says why a spec is not applied.", listKey="type"
     ),
     "RedisFailoverStatus.ready": described("Ready servers of the desired number."),
     "RedisFailoverStatus.primary": described("The pod of the primary."),

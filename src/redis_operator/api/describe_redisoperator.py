@@ -1,4 +1,4 @@
-"""What the fields of `RedisOperator` mean, and which values they take. See `describe`."""
+"""The description and the limits of the fields of `RedisOperator`. See `describe`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REDISOPERATOR_FIELDS: Final[dict[str, dict[str, Any]]] = {
     ),
     "RedisOperatorSpec.version": described(
         "Version that the image is expected to be; an image of another one is not installed. "
-        "Absent: whatever the image is.",
+        "Absent: any version.",
         pattern=_VERSION,
         maxLength=63,
     ),
@@ -33,11 +33,11 @@ REDISOPERATOR_FIELDS: Final[dict[str, dict[str, Any]]] = {
         "Pods: one leads, the others are on standby.", minimum=1, maximum=10
     ),
     "RedisOperatorSpec.namespaces": described(
-        "Whose databases are reconciled. Absent: those of all namespaces.",
+        "The namespaces whose databases are reconciled. Absent: all.",
         rules=[
             (
                 "!has(self.names) || !has(self.matchLabels)",
-                "name the namespaces or say by which labels they are found, not both",
+                "use names or matchLabels, not both",
             )
         ],
     ),
@@ -58,15 +58,15 @@ REDISOPERATOR_FIELDS: Final[dict[str, dict[str, Any]]] = {
         "databases are not touched."
     ),
     "RedisOperatorSpec.certificates": described(
-        "Who makes the certificate that admission is served with. Absent: the operator itself."
+        "Who issues the certificate of the admission webhooks. Absent: the operator itself."
     ),
     "Certificates.issuer_ref": described(
-        "An issuer of cert-manager (an Issuer is of the operator's namespace). The cluster must "
+        "An issuer of cert-manager (an Issuer must be in its namespace). The cluster must "
         "have cert-manager with its cainjector; the operator only reads the certificate."
     ),
     "Components.admission": described(
-        "The API server asks the operator before it stores these kinds, and refuses what could not "
-        "be followed. The protection of databases from deletion stays without it."
+        "The API server asks the operator before it stores these kinds; the operator refuses "
+        "objects that it could not apply. Databases are protected from deletion without it too."
     ),
     "Components.monitoring": described(
         "ServiceMonitors and alerts, where the cluster serves these kinds, and a dashboard."
@@ -80,20 +80,20 @@ REDISOPERATOR_FIELDS: Final[dict[str, dict[str, Any]]] = {
         values={"maxLength": 63, "pattern": PLAIN_TEXT},
     ),
     "MonitoringComponent.runbook_url": described(
-        "Where people find the pages of docs/runbooks; the name of the alert is added to it.",
+        "Address of the pages of docs/runbooks; the name of the alert is added to it.",
         pattern=PLAIN_TEXT,
         minLength=1,
         maxLength=500,
     ),
     "MonitoringComponent.scrape_namespaces": described(
-        "Namespaces whose pods may read the figures of the operator, beside its own and those "
+        "Namespaces whose pods may read the metrics of the operator, beside its own and those "
         "labelled metrics: enabled; * means all. By a NetworkPolicy, also while monitoring is "
         "switched off.",
         maxItems=64,
         values={"maxLength": 63, "pattern": _SCRAPED},
     ),
     "MonitoringComponent.secured": described(
-        "Serve the figures of the operator over TLS on port 8443, only to accounts that may get "
+        "Serve the metrics of the operator over TLS on port 8443, only to accounts that may get "
         "the path /metrics (ClusterRole redis-operator-metrics-reader).",
     ),
     "WatchedNamespaces.names": described(
@@ -102,7 +102,7 @@ REDISOPERATOR_FIELDS: Final[dict[str, dict[str, Any]]] = {
         values={"maxLength": 63, "pattern": LOCAL_NAME},
     ),
     "WatchedNamespaces.match_labels": described(
-        "Namespaces that have all these labels. One that gets them later is taken up by a rolling "
+        "Namespaces with all these labels. One that gets them later is reconciled after a rolling "
         "restart of the operator.",
         maxProperties=16,
         values={"maxLength": 63, "pattern": PLAIN_TEXT},
@@ -113,31 +113,31 @@ REDISOPERATOR_FIELDS: Final[dict[str, dict[str, Any]]] = {
     "Placement.priority_class_name": described(
         "Priority class of the pods.", pattern=r"^([a-z0-9][-a-z0-9.]*)?$", maxLength=253
     ),
-    "ComponentStatus.name": described("Which part."),
-    "ComponentStatus.enabled": described("Whether it is wanted."),
-    "ComponentStatus.target_version": described("Version that it is to have."),
+    "ComponentStatus.name": described("Name of the component."),
+    "ComponentStatus.enabled": described("Whether it is to be installed."),
+    "ComponentStatus.target_version": described("Desired version."),
     "ComponentStatus.observed_version": described(
         "Version of its objects; of the oldest while they differ."
     ),
-    "ComponentStatus.image": described("What it runs."),
+    "ComponentStatus.image": described("Image that it runs."),
     "ComponentStatus.ready": described(
-        "Of the controller: pods that are ready, of those wanted. Of others: objects that are "
-        "there, of those that this cluster can have."
+        "Of the controller: ready pods of the desired number. Of others: objects that "
+        "exist, of those that this cluster supports."
     ),
-    "ComponentStatus.message": described("What keeps it, if anything."),
+    "ComponentStatus.message": described("What blocks it, if anything."),
     "RedisOperatorStatus.observed_generation": described("The generation that this is about."),
     "RedisOperatorStatus.phase": described("How far the installation is."),
     "RedisOperatorStatus.message": described("The state in one sentence."),
     "RedisOperatorStatus.target_version": described("Version that is to be installed."),
-    "RedisOperatorStatus.observed_version": described("Version that was last installed whole."),
+    "RedisOperatorStatus.observed_version": described("Version that was installed completely."),
     "RedisOperatorStatus.target_configuration": described(
         "Digest of the objects that are to be installed."
     ),
     "RedisOperatorStatus.observed_configuration": described(
-        "Digest of the objects that were last installed whole."
+        "Digest of the objects that were installed completely."
     ),
     "RedisOperatorStatus.conditions": described(
         "Available, Progressing and Degraded.", listKey="type"
     ),
-    "RedisOperatorStatus.components": described("Part by part.", listKey="name"),
+    "RedisOperatorStatus.components": described("Each component.", listKey="name"),
 }

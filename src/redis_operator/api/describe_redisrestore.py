@@ -1,4 +1,4 @@
-"""The words and limits of the fields of `RedisRestore`."""
+"""The description and the limits of the fields of `RedisRestore`. See `describe`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from .limits import described, named
 __all__ = ["CONSENT", "ONCE", "REDISRESTORE_FIELDS"]
 
 CONSENT: Final = (
-    "all data that the database has now are replaced; to agree, write discard.database with the "
-    "name that spec.redis has"
+    "all data that the database has now is replaced; to agree, set discard.database to the "
+    "name in spec.redis"
 )
 ONCE: Final = "a restore is done once; create another one"
 
@@ -33,11 +33,11 @@ REDISRESTORE_FIELDS: Final[dict[str, dict[str, Any]]] = {
     "RestoreDiscard.database": named("Name of the database, the same as spec.redis."),
     "RestoreDiscard.uid": described(
         "Its metadata.uid: refused where the database was deleted and created again since. "
-        "Absent: whichever has that name.",
+        "Absent: any database of that name.",
         maxLength=64,
     ),
     "RedisRestoreSpec.keep": described(
-        "Where the data that are replaced are kept: a RedisBackup is taken of them first, which "
+        "Where the replaced data is kept: a RedisBackup is taken of it first, which "
         "stays until a person deletes it."
     ),
     "RestoreKeep.storage": described(
@@ -51,7 +51,7 @@ REDISRESTORE_FIELDS: Final[dict[str, dict[str, Any]]] = {
     ),
     "RestoreKeep.verify": described(
         "Whether that backup is loaded into a scratch server before anything is replaced. Clients "
-        "wait so much longer."
+        "wait longer by that time."
     ),
     "RedisRestoreStatus.observed_generation": described("The generation that was observed."),
     "RedisRestoreStatus.phase": described("How far it is. Completed and Failed are final."),
@@ -69,12 +69,10 @@ REDISRESTORE_FIELDS: Final[dict[str, dict[str, Any]]] = {
     ),
     "RedisRestoreStatus.database": described("The uid of the database."),
     "RedisRestoreStatus.backup": described("The backup that is restored; a schedule's newest one."),
-    "RedisRestoreStatus.location": described("Where that is, for people."),
-    "RedisRestoreStatus.kept": described(
-        "Name of the RedisBackup that has the data that were replaced."
-    ),
+    "RedisRestoreStatus.location": described("Where that is, in readable form."),
+    "RedisRestoreStatus.kept": described("Name of the RedisBackup of the data that was replaced."),
     "RedisRestoreStatus.kept_uid": described("Its uid, once it is complete."),
-    "RedisRestoreStatus.kept_location": described("Where that is, for people."),
+    "RedisRestoreStatus.kept_location": described("Where that is, in readable form."),
     "RedisRestoreStatus.saves": described("How often it was taken: a primary may have changed."),
     "RedisRestoreStatus.attempt": described("Number of the worker that runs or ran last."),
     "RedisRestoreStatus.failures": described("How many workers failed in this phase."),

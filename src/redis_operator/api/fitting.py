@@ -1,4 +1,4 @@
-"""What a spec must be for the version that its servers run. Pure."""
+"""Requirements on a spec that depend on the version of its servers. Pure."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ __all__ = ["fitting_problems"]
 
 
 def fitting_problems(spec: RedisSpec, entry: RedisVersionSpec) -> tuple[Problem, ...]:
-    """Why servers of a catalog entry cannot run as a spec says, though it is well formed."""
+    """Return why servers of a catalog entry cannot run with a spec that is valid otherwise."""
     version = parse_version(spec.engine.value, entry.version)
     return (*config_problems(spec, version), *exporter_problems(spec, entry))

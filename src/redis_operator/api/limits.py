@@ -30,7 +30,7 @@ LOCAL_NAME: Final = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
 RESERVED_ENDING: Final = (
     r"-(nodes|primaries|replicas|ro|sentinel|stats|conn|auth|users|admin|recovery|config|[0-9]+)$"
 )
-"""Endings that names of our own objects have; a database of such a name could meet another's."""
+"""Suffixes in the names of the operator's objects; a database with such a name could conflict."""
 DATABASE_NAME: Final = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"
 VERSION: Final = r"^[0-9]{1,3}(\.[0-9]{1,3}){0,2}$"
 IMAGE: Final = r"^[a-zA-Z0-9][a-zA-Z0-9._/:@-]*$"
@@ -40,7 +40,7 @@ TIME: Final = (
     r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3])(:[0-5][0-9]){2}"
     r"(\.[0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$"
 )
-"""A moment as RFC 3339 writes it."""
+"""A moment in the format of RFC 3339."""
 HOST: Final = r"^[a-zA-Z0-9_.:-]+$"
 WORD: Final = r"^[a-zA-Z0-9_.-]+$"
 TEXTS: Final = {"maxProperties": 64, "values": {"maxLength": 4096, "pattern": PLAIN_TEXT}}
@@ -48,7 +48,7 @@ QUANTITIES: Final = {"maxProperties": 16, "values": {"pattern": QUANTITY_PATTERN
 
 
 def described(description: str, **limits: Any) -> dict[str, Any]:
-    """A field's words, with the limits of its values."""
+    """The description of a field, with the limits of its values."""
     return {"description": description, **limits}
 
 

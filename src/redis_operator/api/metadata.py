@@ -1,4 +1,4 @@
-"""The part of an object's metadata that our kinds carry into pure code."""
+"""The part of an object's metadata that the custom resources pass on to pure code."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ __all__ = ["Condition", "Metadata", "Part"]
 
 
 class Part(Struct, frozen=True, rename="camel", omit_defaults=True, forbid_unknown_fields=False):
-    """What all parts of the kind have in common: immutable, camelCase outside, defaults unsaid."""
+    """The base of all types of a custom resource: immutable, camelCase outside, defaults
+    omitted."""
 
 
 class Metadata(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Who an object is. Decoded from any Kubernetes object; what is not listed is dropped."""
+    """The identity of an object, decoded from any Kubernetes object; other fields are dropped."""
 
     name: str = ""
     namespace: str = ""
@@ -27,12 +28,12 @@ class Metadata(Struct, frozen=True, rename="camel", omit_defaults=True):
 
     @property
     def is_being_deleted(self) -> bool:
-        """Whether somebody asked for the object to go away."""
+        """Whether the deletion of the object was requested."""
         return self.deletion_timestamp is not None
 
 
 class Condition(Struct, frozen=True, rename="camel"):
-    """One truth about an object, in the shape every Kubernetes tool reads."""
+    """One condition of an object, in the standard format of Kubernetes."""
 
     type: str
     status: str

@@ -1,7 +1,7 @@
-"""What may not be asked of pods: anything that would leave the `restricted` pod security level.
+"""Pod options that are refused: whatever would exceed the `restricted` pod security level.
 
-Whoever may write a `Redis` may add containers and volumes to its pods; that must never be a way to
-more rights than that person has (X-02). What Kubernetes itself checks is left to it.
+A person who may write a `Redis` may add containers and volumes to its pods; that must never be a
+way to more rights than that person has (X-02). Checks that Kubernetes does itself are left to it.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ OUR_LABELS: Final = ("app.kubernetes.io/", "redisoperator.dev/")
 _OUR_VOLUMES: Final = ("data", "config", "users")
 _OUR_FOLDERS: Final = ("/data", "/redis")
 _SHORTEST_LIFE: Final = 10
-"""Seconds without an answer after which a busy server may be killed at the earliest."""
+"""The least number of seconds without a reply after which a busy server may be killed."""
 _SHORTEST_START: Final = 120
-"""Seconds that a server has at least until it listens: it may wait for a failover first."""
+"""The least number of seconds until a server must listen: it may wait for a failover first."""
 _SAFE_SYSCTLS: Final = frozenset(
     {"kernel.shm_rmid_forced", "net.ipv4.ip_local_port_range", "net.ipv4.tcp_syncookies"}
     | {"net.ipv4.ping_group_range", "net.ipv4.ip_unprivileged_port_start"}
@@ -91,7 +91,7 @@ def pod_problems(spec: RedisSpec) -> Iterator[Problem]:
 
 
 def _twice(pod: PodOptions) -> Iterator[Problem]:
-    """Names that two containers, volumes or variables of one pod have."""
+    """Return duplicate names of containers, volumes or variables in one pod."""
     lists = (
         {"sidecars": pod.sidecars, "initContainers": pod.init_containers},
         {"volumes": pod.volumes},
@@ -113,11 +113,11 @@ def _twice(pod: PodOptions) -> Iterator[Problem]:
 
 def _place_in_cluster(pod: PodOptions) -> Iterator[Problem]:
     if pod.anti_affinity is AntiAffinity.REQUIRED and pod.affinity:
-        yield Problem("spec.pod.antiAffinity", "spec.pod.affinity takes its place; use one of them")
+        yield Problem("spec.pod.antiAffinity", "spec.pod.affinity replaces it; use one of them")
 
 
 def _probes(pod: PodOptions) -> Iterator[Problem]:
-    """Refuse probes that would end a server for one slow command, or before it can start."""
+    """Refuse probes that would kill a server for one slow command, or before it can start."""
     times = pod.probes.liveness
     period = times.period_seconds if times.period_seconds is not None else 10
     failures = times.failure_threshold if times.failure_threshold is not None else 6
@@ -144,7 +144,7 @@ def _mount(mount: Mapping[str, Any], volumes: set[Any], path: str) -> Iterator[P
     if not isinstance(target, str) or not target.startswith("/") or ":" in target:
         yield Problem(f"{path}.mountPath", "must be a path that begins with / and has no colon")
         return
-    clean = normpath(f"/{target.lstrip('/')}")  # two slashes at the beginning would be kept
+    clean = normpath(f"/{target.lstrip('/')}")  # two leading slashes would be kept
     if clean == "/" or any(clean == ours or clean.startswith(f"{ours}/") for ours in _OUR_FOLDERS):
         text = f"{clean} is reserved for the operator; choose another one"
         yield Problem(f"{path}.mountPath", text)
@@ -170,7 +170,7 @@ def _context(context: Mapping[str, Any], path: str) -> Iterator[Problem]:
 
 
 def _ways_around(context: Mapping[str, Any], path: str) -> Iterator[Problem]:
-    """Less common fields that lead out of what a container is confined to."""
+    """Return problems of less common fields that weaken the isolation of a container."""
     if context.get("procMount", "Default") != "Default":
         yield Problem(f"{path}.procMount", "must be Default")
     if context.get("windowsOptions"):
@@ -184,7 +184,7 @@ def _ways_around(context: Mapping[str, Any], path: str) -> Iterator[Problem]:
     settings = context.get("sysctls")
     for setting in settings if isinstance(settings, list) else []:
         if not isinstance(setting, Mapping) or setting.get("name") not in _SAFE_SYSCTLS:
-            yield Problem(f"{path}.sysctls", f"use none but {', '.join(sorted(_SAFE_SYSCTLS))}")
+            yield Problem(f"{path}.sysctls", f"use only {', '.join(sorted(_SAFE_SYSCTLS))}")
             return
 
 

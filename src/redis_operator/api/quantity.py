@@ -19,11 +19,11 @@ _FACTORS = {
 
 
 def parse_quantity(value: str | int) -> Fraction | None:
-    """The number a quantity stands for, or None when it is no (non-negative) quantity."""
+    """Return the number that a quantity means, or None when it is not a non-negative quantity."""
     return _parse(str(value))
 
 
-@lru_cache(maxsize=1024)  # the same few are read in every pass
+@lru_cache(maxsize=1024)  # the same few are parsed in every pass
 def _parse(text: str) -> Fraction | None:
     match = _QUANTITY.fullmatch(text)
     if match is None or len(text) > 40:
@@ -41,7 +41,7 @@ def _factor(suffix: str) -> Fraction:
 
 
 def format_bytes(count: int) -> str:
-    """A size for people: `1.2Gi`."""
+    """Return a size in readable form: `1.2Gi`."""
     size = float(count)
     for unit in ("", "Ki", "Mi", "Gi", "Ti"):
         if size < 1024 or unit == "Ti":

@@ -1,7 +1,7 @@
 """`Redis`, one database: its spec as a value. Its status is in `status`.
 
-Every field of the kind is here, with its default. What the fields mean is told in `describe`, what
-is refused in `validation`; the CRD is generated from these types, so they are the only source.
+Every field of the kind is here, with its default. The descriptions of the fields are in `describe`,
+and the checks in `validation`; the CRD is generated from these types, so they are the only source.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ __all__ = [
     "RestoreBound",
     "SecretKey",
     "Sentinel",
+    "SentinelExporter",
     "SentinelPod",
     "ServiceOptions",
     "ServiceType",
@@ -124,7 +125,7 @@ class ImagePullPolicy(Enum):
 
 
 class AntiAffinity(Enum):
-    """Whether two servers of one shard may ever share a node."""
+    """Whether two servers of one shard may share a node."""
 
     PREFERRED = "Preferred"
     REQUIRED = "Required"
@@ -153,7 +154,7 @@ class Resources(Part, frozen=True):
 
 
 class SentinelPod(Part, frozen=True):
-    """Where sentinels run and how they are marked, where not as the servers are."""
+    """Where sentinels run, and their labels; by default the same as the servers."""
 
     affinity: Json = field(default_factory=dict)
     tolerations: tuple[Json, ...] = ()
@@ -162,6 +163,16 @@ class SentinelPod(Part, frozen=True):
     annotations: dict[str, str] = field(default_factory=dict)
     priority_class_name: str = ""
     security_context: Json = field(default_factory=dict)
+
+
+class SentinelExporter(Part, frozen=True):
+    """The exporter for Prometheus beside each Sentinel."""
+
+    enabled: bool = False
+    image: str = ""
+    resources: Resources = field(default_factory=Resources)
+    args: tuple[str, ...] = ()
+    env: tuple[Json, ...] = ()
 
 
 class Sentinel(Part, frozen=True):
@@ -174,10 +185,11 @@ class Sentinel(Part, frozen=True):
     failover_timeout_milliseconds: int = 30_000
     parallel_syncs: int = 1
     pod: SentinelPod | None = None
+    exporter: SentinelExporter = field(default_factory=SentinelExporter)
 
     @property
     def agreeing(self) -> int:
-        """How many must agree that the primary is down: as it is said, else more than half."""
+        """Return how many must agree that the primary is down: the field, or more than half."""
         return self.quorum if self.quorum is not None else self.replicas // 2 + 1
 
 
@@ -238,7 +250,7 @@ class LocalName(Part, frozen=True):
 
 
 class ProbeTimes(Part, frozen=True):
-    """When a probe asks, and how often it may fail. What is absent keeps the operator's value."""
+    """The timings of a probe. A field that is absent keeps the operator's value."""
 
     initial_delay_seconds: int | None = None
     period_seconds: int | None = None
@@ -247,7 +259,8 @@ class ProbeTimes(Part, frozen=True):
 
 
 class Probes(Part, frozen=True):
-    """Timings of the probes of the server's container. What they ask is the operator's."""
+    """Timings of the probes of the server's container. The operator defines what the probes
+    check."""
 
     startup: ProbeTimes = field(default_factory=ProbeTimes)
     liveness: ProbeTimes = field(default_factory=ProbeTimes)
@@ -280,7 +293,7 @@ class PodOptions(Part, frozen=True):
 
 
 class ServiceOptions(Part, frozen=True):
-    """How the client Service looks."""
+    """The options of the client Service."""
 
     type: ServiceType = ServiceType.CLUSTER_IP
     annotations: dict[str, str] = field(default_factory=dict)
@@ -300,7 +313,7 @@ class Monitoring(Part, frozen=True):
 
 
 class DisruptionBudget(Part, frozen=True):
-    """How many pods of a shard a drain may take at a time: one, if nothing else is said."""
+    """How many pods of a shard a drain may evict at a time: one by default."""
 
     enabled: bool = True
     max_unavailable: int | None = None
@@ -355,12 +368,12 @@ class BootstrapFromBackup(Part, frozen=True):
 
     @property
     def of_archive(self) -> bool:
-        """Whether it is a moment of an archive, and not a backup."""
+        """Whether a moment of an archive is meant, and not a backup."""
         return bool(self.at or self.restore_point)
 
     @property
     def label(self) -> str:
-        """What people are told it is. Another moment has another."""
+        """The name that messages use for it. Another moment has another name."""
         if self.restore_point:
             return f"{self._origin} at restore point {self.restore_point}"
         if not self.at:
@@ -390,7 +403,7 @@ class Bootstrap(Part, frozen=True):
 
 
 class RedisSpec(Part, frozen=True):
-    """What a person asks for."""
+    """The desired state of a database."""
 
     mode: Mode
     engine: Engine = Engine.VALKEY
@@ -419,14 +432,16 @@ class RedisSpec(Part, frozen=True):
 
     @property
     def persistence(self) -> Persistence:
-        """What servers write to disk: as asked, else AOF on a volume and nothing without one."""
+        """Return what servers write to disk: the field, or AOF on a volume and nothing without
+        one."""
         if self.durability.persistence is not None:
             return self.durability.persistence
         return Persistence.AOF if self.storage is not None else Persistence.NONE
 
     @property
     def on_data_loss(self) -> OnDataLoss:
-        """What happens to lost slots: as asked, else a cache starts empty and a store is held."""
+        """Return what happens to lost slots: the field, or StartEmpty without storage and Hold with
+        it."""
         if self.durability.on_data_loss is not None:
             return self.durability.on_data_loss
         return OnDataLoss.START_EMPTY if self.storage is None else OnDataLoss.HOLD

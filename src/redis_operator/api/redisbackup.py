@@ -37,7 +37,7 @@ __all__ = [
 
 
 class BackupPhase(Enum):
-    """How far a backup is. The last two are for good."""
+    """How far a backup is. The last two phases are final."""
 
     PENDING = "Pending"
     RUNNING = "Running"
@@ -53,14 +53,14 @@ class BackupDeletion(Enum):
 
 
 class Consistency(Enum):
-    """How the shards of a backup fit together."""
+    """Whether the shards of a backup are of one moment."""
 
     PER_SHARD = "PerShard"
     CUT = "Cut"
 
 
 class BackupTemplate(Part, frozen=True, kw_only=True):
-    """How a backup is taken, whatever database it is of."""
+    """How a backup is taken, of any database."""
 
     storage: BackupStorage
     allow_primary: bool = True
@@ -93,7 +93,7 @@ class BackupPart(Part, frozen=True):
 
 
 class BackupProgress(Part, frozen=True):
-    """How far a worker is that reads."""
+    """The progress of a worker that reads."""
 
     read: int = 0
     stored: int = 0
@@ -102,7 +102,7 @@ class BackupProgress(Part, frozen=True):
 
 
 class RedisBackupStatus(Part, frozen=True):
-    """What became of it."""
+    """The observed state of a backup."""
 
     observed_generation: int = 0
     phase: BackupPhase | None = None

@@ -17,7 +17,7 @@ from .validation import shape, without_null
 
 __all__ = ["load_redisbackup", "load_redisbackup_status"]
 
-_SLOWEST = 64 * 1024  # a server that is read slower than this ends the connection sooner or later
+_SLOWEST = 64 * 1024  # a server that is read slower than this closes the connection sooner or later
 
 
 @lru_cache(maxsize=1)
@@ -26,7 +26,7 @@ def _schema() -> Schema:
 
 
 def load_redisbackup(raw: dict[str, Any]) -> RedisBackup | tuple[Problem, ...]:
-    """Return what an object describes, or every problem that it has by itself."""
+    """Return what an object describes, or every problem that it has on its own."""
     found = sorted(set(shape(raw, _schema())))
     if found:
         return tuple(found)
@@ -46,7 +46,7 @@ def load_redisbackup(raw: dict[str, Any]) -> RedisBackup | tuple[Problem, ...]:
 
 
 def load_redisbackup_status(raw: dict[str, Any]) -> RedisBackupStatus:
-    """Return the status that stands, whatever the spec is like; blank when it cannot be read."""
+    """Return the recorded status, also where the spec is invalid; empty when it cannot be read."""
     try:
         return msgspec.convert(without_null(raw.get("status") or {}), RedisBackupStatus)
     except msgspec.ValidationError:

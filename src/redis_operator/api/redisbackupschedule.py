@@ -1,4 +1,4 @@
-"""`RedisBackupSchedule`: backups of one database that are taken repeatedly, and how long."""
+"""`RedisBackupSchedule`: backups of one database, taken repeatedly, and how long they are kept."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class VerifyPolicy(Enum):
 
 
 class BackupRetention(Part, frozen=True):
-    """Which backups of a schedule stay."""
+    """Which backups of a schedule are kept."""
 
     keep_last: int | None = None
     daily: int | None = None
@@ -54,7 +54,7 @@ class BackupRetention(Part, frozen=True):
 
 
 class ArchiveOptions(Part, frozen=True):
-    """How the replication stream is archived, where it is."""
+    """How the replication stream is archived, if it is."""
 
     keep_hours: int = 168
     spool_size: str = "1Gi"
@@ -99,7 +99,7 @@ class ArchiveShard(Part, frozen=True):
 
 
 class ArchiveWindow(Part, frozen=True):
-    """The times that a restore can go back to, as the worker said last."""
+    """The times that a restore can go back to, as the worker reported last."""
 
     oldest: str = ""
     newest: str = ""
@@ -132,7 +132,7 @@ class RestorePointRequest(Part, frozen=True):
 
 
 class RedisBackupScheduleStatus(Part, frozen=True):
-    """What it did and does next."""
+    """The observed state of a schedule."""
 
     observed_generation: int = 0
     message: str = ""

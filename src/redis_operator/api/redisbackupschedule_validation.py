@@ -18,8 +18,8 @@ from .validation import shape, without_null
 
 __all__ = ["load_schedule", "load_schedule_status", "schedule_risks"]
 
-_SMALLEST_SPOOL: Final = 64 << 20  # segments of 16 MiB, with some beside the one that is written
-_LONGEST_NAME: Final = 37  # a backup's name has the time behind it, and 50 characters at most
+_SMALLEST_SPOOL: Final = 64 << 20  # segments of 16 MiB, with some beside the current one
+_LONGEST_NAME: Final = 37  # a backup's name ends with the time, and has at most 50 characters
 
 
 @lru_cache(maxsize=1)
@@ -28,7 +28,7 @@ def _schema() -> Schema:
 
 
 def load_schedule(raw: dict[str, Any]) -> RedisBackupSchedule | tuple[Problem, ...]:
-    """Return what an object describes, or every problem that it has by itself."""
+    """Return what an object describes, or every problem that it has on its own."""
     found = sorted(set(shape(raw, _schema())))
     if found:
         return tuple(found)
@@ -59,7 +59,7 @@ def _problems(schedule: RedisBackupSchedule) -> list[Problem]:
 
 
 def schedule_risks(schedule: RedisBackupSchedule) -> tuple[str, ...]:
-    """Return what is allowed and may surprise."""
+    """Return warnings: what is allowed but may surprise."""
     spec = schedule.spec
     if spec.continuous and spec.template.storage.claim is not None:
         name = spec.template.storage.claim.name
@@ -73,7 +73,7 @@ def schedule_risks(schedule: RedisBackupSchedule) -> tuple[str, ...]:
 
 
 def load_schedule_status(raw: dict[str, Any]) -> RedisBackupScheduleStatus:
-    """Return the status that stands, whatever the spec is like; blank when it cannot be read."""
+    """Return the recorded status, also where the spec is invalid; empty when it cannot be read."""
     try:
         return msgspec.convert(without_null(raw.get("status") or {}), RedisBackupScheduleStatus)
     except msgspec.ValidationError:

@@ -1,8 +1,8 @@
-"""`RedisFailover`: one primary, replicas and sentinels, in the words of those who come from there.
+"""`RedisFailover`: one primary, replicas and sentinels, with the fields of Spotahome's operator.
 
-The fields are those that people have in their manifests, with the same names and defaults. What a
-`Redis` of mode Failover becomes of them is worked out in `translation`; what cannot be followed is
-listed in `redisfailover_rules` with the reason, and refused.
+The fields are those that people have in their manifests, with the same names and defaults.
+`translation` makes a `Redis` of mode Failover of them; what is not supported is listed in
+`redisfailover_rules` with the reason, and refused.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Port: TypeAlias = str | int
 
 
 class ClaimMetadata(Part, frozen=True):
-    """What the claims are marked with."""
+    """Labels and annotations of the claims."""
 
     name: str = ""
     labels: dict[str, str] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class ClaimMetadata(Part, frozen=True):
 
 
 class ClaimSpec(Part, frozen=True):
-    """The volume that each server asks for."""
+    """The volume of each server."""
 
     access_modes: tuple[str, ...] = ()
     resources: Resources = field(default_factory=Resources)
@@ -62,7 +62,7 @@ class ClaimTemplate(Part, frozen=True):
 
 
 class ServerStorage(Part, frozen=True):
-    """Where servers keep their data: in memory, or on a volume each."""
+    """Where servers keep their data: in memory, or on a volume for each server."""
 
     keep_after_deletion: bool = False
     empty_dir: Json | None = None
@@ -70,7 +70,7 @@ class ServerStorage(Part, frozen=True):
 
 
 class Exporter(Part, frozen=True):
-    """The exporter for Prometheus beside each server."""
+    """The exporter for Prometheus beside each server or sentinel."""
 
     enabled: bool = False
     image: str = ""
@@ -84,7 +84,7 @@ class Exporter(Part, frozen=True):
 class CommandRename(Part, frozen=True):
     """A command under another name."""
 
-    # `from` is a word of Python
+    # `from` is a keyword of Python
     old: str = field(default="", name="from")
     to: str = ""
 
@@ -183,7 +183,7 @@ class BootstrapNode(Part, frozen=True):
 
 
 class RedisFailoverSpec(Part, frozen=True):
-    """What a person asks for."""
+    """The desired state."""
 
     redis: RedisSettings = field(default_factory=RedisSettings)
     sentinel: SentinelSettings = field(default_factory=SentinelSettings)
@@ -193,7 +193,7 @@ class RedisFailoverSpec(Part, frozen=True):
 
 
 class RedisFailoverStatus(Part, frozen=True):
-    """The status of its `Redis`, and why the spec is not followed if it is not."""
+    """The status of its `Redis`, and why the spec is not applied if it is not."""
 
     observed_generation: int = 0
     redis: str = ""

@@ -1,7 +1,7 @@
-"""What is refused of a `RedisFailover`: fields that are not followed, each with its reason.
+"""Fields of a `RedisFailover` that are not supported: refused, each with its reason.
 
 One table for the rules at admission, for the check of the operator, and for `redis-operator
-convert`, which leaves these fields out and says so. And the rules over several fields, in CEL.
+convert`, which leaves these fields out and says so. Rules over several fields are here too, in CEL.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ __all__ = [
 ]
 
 NO_REPLICA: Final = (
-    "is the number of servers, the primary among them: it needs 2, or there is none to fail over "
-    "to; for one server use a Redis of mode Standalone"
+    "is the number of servers, the primary among them: at least 2, or there is no "
+    "replica to fail over to; for one server use a Redis of mode Standalone"
 )
 FEW_SENTINELS: Final = "fewer than 3 sentinels cannot agree without one of them; use 3"
 EVEN_SENTINELS: Final = (
@@ -38,7 +38,7 @@ STORAGE_CHANGED: Final = (
 
 _SCRIPT: Final = "the operator starts servers and sentinels with a script of its own; remove it"
 _NO_HOST: Final = "pods have a network of their own, and it is what the network policy protects"
-_SENTINEL_POD: Final = "pods of sentinels run nothing but the sentinel; remove it"
+_SENTINEL_POD: Final = "pods of sentinels run only the sentinel and its exporter; remove it"
 _AS_SERVERS: Final = "sentinels have that of the servers; set it in spec.redis, and remove it here"
 _PROBE: Final = "the operator decides how sentinels are probed; remove it"
 
@@ -61,7 +61,7 @@ def _exporter(part: str) -> tuple[Unbuilt, ...]:
         Unbuilt(
             f"{part}.containerSecurityContext",
             (),
-            "the exporter runs with the least rights there are; remove it",
+            "the exporter runs with the fewest rights possible; remove it",
         ),
     )
 
@@ -71,7 +71,7 @@ REFUSED: Final[tuple[Unbuilt, ...]] = (
     Unbuilt(
         "redis.port",
         (6379,),
-        "servers listen on 6379; for another port make a Service of your own, and remove it",
+        "servers listen on 6379; for another port create your own Service, and remove it",
     ),
     Unbuilt(
         "redis.customCommandRenames",
@@ -90,7 +90,7 @@ REFUSED: Final[tuple[Unbuilt, ...]] = (
     Unbuilt("sentinel.extraVolumes", ([],), _SENTINEL_POD),
     Unbuilt("sentinel.extraVolumeMounts", ([],), _SENTINEL_POD),
     Unbuilt("sentinel.configCopy", (), "there is no such container; remove it"),
-    Unbuilt("sentinel.exporter.enabled", (False,), "not built in this release; remove it"),
+    *_exporter("sentinel.exporter"),
     Unbuilt("sentinel.customLivenessProbe", (), _PROBE),
     Unbuilt("sentinel.customReadinessProbe", (), _PROBE),
     Unbuilt("sentinel.customStartupProbe", (), _PROBE),

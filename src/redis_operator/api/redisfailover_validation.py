@@ -31,7 +31,7 @@ def redisfailover_schema() -> Schema:
 
 
 def load_redisfailover(raw: dict[str, Any]) -> RedisFailover | tuple[Problem, ...]:
-    """Return what an object describes, or every problem that it has by itself."""
+    """Return what an object describes, or every problem that it has on its own."""
     found = sorted(set(shape(raw, redisfailover_schema())))
     if found:
         return tuple(found)
@@ -62,7 +62,7 @@ def _problems(spec: RedisFailoverSpec) -> Iterator[Problem]:
 
 
 def load_redisfailover_status(raw: dict[str, Any]) -> RedisFailoverStatus:
-    """Return the status that stands, whatever the spec is like; blank when it cannot be read."""
+    """Return the recorded status, also where the spec is invalid; empty when it cannot be read."""
     status = raw.get("status")
     try:
         return msgspec.convert(without_null(status or {}), RedisFailoverStatus)

@@ -1,4 +1,4 @@
-"""`RedisRestore`: the data of a database in use are replaced by those of a backup, once."""
+"""`RedisRestore`: the data of a database in use is replaced by that of a backup, once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ KEPT_LABEL: Final = "redisoperator.dev/kept-for"
 
 
 class RestorePhase(Enum):
-    """How far a restore is. The last two are for good."""
+    """How far a restore is. The last two phases are final."""
 
     PENDING = "Pending"
     CHECKING = "Checking"
@@ -41,14 +41,14 @@ class RestorePhase(Enum):
 
 
 class RestoreDiscard(Part, frozen=True):
-    """What is given up: all data that the database has when the restore begins."""
+    """What is discarded: all data that the database has when the restore begins."""
 
     database: str
     uid: str = ""
 
 
 class RestoreKeep(Part, frozen=True):
-    """Where the data that are replaced are kept."""
+    """Where the replaced data is kept."""
 
     storage: BackupStorage | None = None
     encryption: BackupEncryption | None = None
@@ -56,7 +56,7 @@ class RestoreKeep(Part, frozen=True):
 
 
 class RedisRestoreSpec(Part, frozen=True, kw_only=True):
-    """Which database is given the content of which backup."""
+    """The database, and the backup that replaces its data."""
 
     redis: str
     source: BootstrapFromBackup = field(name="from")
@@ -65,7 +65,7 @@ class RedisRestoreSpec(Part, frozen=True, kw_only=True):
 
 
 class RedisRestoreStatus(Part, frozen=True):
-    """What became of it."""
+    """The observed state of a restore."""
 
     observed_generation: int = 0
     phase: RestorePhase | None = None
@@ -94,7 +94,7 @@ class RedisRestoreStatus(Part, frozen=True):
 
 
 class RedisRestore(Part, frozen=True, omit_defaults=False):
-    """The data of a database in use are replaced by those of a backup."""
+    """The data of a database in use is replaced by that of a backup."""
 
     spec: RedisRestoreSpec
     metadata: Metadata = field(default_factory=Metadata)

@@ -24,7 +24,7 @@ def _schema() -> Schema:
 
 
 def load_redisrestore(raw: dict[str, Any]) -> RedisRestore | tuple[Problem, ...]:
-    """Return what an object describes, or every problem that it has by itself."""
+    """Return what an object describes, or every problem that it has on its own."""
     found = sorted(set(shape(raw, _schema())))
     if found:
         return tuple(found)
@@ -50,7 +50,7 @@ def _problems(spec: RedisRestoreSpec) -> list[Problem]:
 
 
 def load_redisrestore_status(raw: dict[str, Any]) -> RedisRestoreStatus:
-    """Return the status that stands, whatever the spec is like; blank when it cannot be read."""
+    """Return the recorded status, also where the spec is invalid; empty when it cannot be read."""
     try:
         return msgspec.convert(without_null(raw.get("status") or {}), RedisRestoreStatus)
     except msgspec.ValidationError:

@@ -61,7 +61,7 @@ def _part(schema: Schema, name: str) -> list[str]:
 
 
 def _checked(schema: Schema, path: str) -> list[str]:
-    """Return what several fields have to fulfil together, each line once."""
+    """Return the rules over several fields, each line once."""
     found = [
         (f"{path}{rule.get('fieldPath', '')}".lstrip("."), rule["message"])
         for rule in schema.get("x-kubernetes-validations", ())
@@ -132,5 +132,5 @@ def _sentence(text: str) -> str:
 
 
 def _cell(text: str) -> str:
-    """Return text that does not end the cell of a table."""
+    """Return text without characters that would end the cell of a table."""
     return text.replace("|", "\\|").replace("\n", " ")

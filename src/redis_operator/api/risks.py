@@ -1,4 +1,4 @@
-"""What is allowed and yet risky: told to whoever asks for it, never refused. Pure."""
+"""Warnings: what is allowed and yet risky, reported to the person who asks for it. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["risks"]
 
 
 def risks(spec: RedisSpec) -> Iterator[Problem]:
-    """What a person may not have thought of: where it is, and what it means."""
+    """A risk: the field that causes it, and what it means."""
     yield from _of_data(spec)
     yield from _of_availability(spec)
     if "memory" not in spec.resources.limits and "maxmemory" not in spec.config:
@@ -47,5 +47,5 @@ def _of_availability(spec: RedisSpec) -> Iterator[Problem]:
         )
     if spec.sentinel is not None and spec.sentinel.replicas % 2 == 0:
         yield Problem(
-            "spec.sentinel.replicas", "an even number survives no more losses than one less"
+            "spec.sentinel.replicas", "an even number tolerates no more failures than one less"
         )

@@ -1,4 +1,4 @@
-"""One rule over several fields or over time, as CEL at admission spells it. See `rules`."""
+"""One rule over several fields or over time, as a CEL expression for admission. See `rules`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Rule(Struct, frozen=True):
     message: str
 
     def schema(self) -> dict[str, Any]:
-        """The rule as `x-kubernetes-validations` spells it."""
+        """Return the rule as an entry of `x-kubernetes-validations`."""
         entry = {"rule": self.rule, "message": self.message}
         if self.field:
             entry["fieldPath"] = "".join(map(_step, self.field.split(".")))
@@ -26,5 +26,5 @@ class Rule(Struct, frozen=True):
 
 
 def _step(name: str) -> str:
-    """One step of a path; names of directives may have dashes."""
+    """Return one step of a path; names of directives may have dashes."""
     return f".{name}" if name.isidentifier() else f"['{name}']"

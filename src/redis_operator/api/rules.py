@@ -1,8 +1,8 @@
-"""What no single field can say: rules over several fields and over time, in CEL.
+"""Rules over several fields and over time, in CEL.
 
 The API server checks them at admission; `validation` checks the same in Python for objects that
-came past it. Each row names the type it is about, the field to point at, the rule and the sentence.
-Whoever prints the sentence prints the path of the field before it.
+were stored without this check. Each row has the type, the field to point at, the rule and the
+message. The path of the field is printed before the message.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _spec(field: str, rule: str, message: str) -> Rule:
 
 
 SAVE_POINTS: Final = r"^\s*[0-9]+\s+[0-9]+(\s+[0-9]+\s+[0-9]+)*\s*$"
-"""What `save` may be: pairs of seconds and changes, at least one."""
+"""The format of `save`: pairs of seconds and changes, at least one."""
 
 
 MODE_CHANGE: Final = (
@@ -55,9 +55,9 @@ NO_CLUSTER_SOURCE: Final = (
 )
 NAME_OR_STORAGE: Final = "use one of name, schedule and storage"
 PATH_OF_STORAGE: Final = (
-    "it goes with storage: the folder of the backup's manifest.json in it, or of an archive"
+    "it needs storage: the folder of the backup's manifest.json in it, or of an archive"
 )
-KEYS_OF_STORAGE: Final = "it goes with storage; of a RedisBackup it is known"
+KEYS_OF_STORAGE: Final = "it goes with storage; for a RedisBackup it is already known"
 MOMENT_OF_ARCHIVE: Final = (
     "a RedisBackup is of one moment alone; name a schedule with continuous: true, or the storage "
     "and path of an archive"
@@ -69,9 +69,10 @@ OWN_POD: Final = "names the pod itself; use an address that pods reach"
 
 
 def _refused_directives() -> list[Rule]:
-    """Refuse directives by name, each with a rule of its own, so that the message names it.
+    """Refuse directives by name, each with its own rule, so that the message names it.
 
-    One rule with a list of them could not say which it is: what the message would cost is too much.
+    One rule with a list could not say which directive it is: CEL's cost limit refuses such a
+    message.
     """
     found = {
         name: "the operator sets it" + (f"; use {field}" if field else "")
@@ -173,7 +174,7 @@ RULES: Final[tuple[Rule, ...]] = (
     _spec(
         "maxmemoryPercent",
         "!has(self.maxmemoryPercent) || !has(self.config) || !('maxmemory' in self.config)",
-        "spec.config.maxmemory says it too; set one of them",
+        "spec.config.maxmemory sets it too; set one of them",
     ),
     *_refused_directives(),
     _spec(
@@ -346,5 +347,5 @@ RULES: Final[tuple[Rule, ...]] = (
 
 
 def rules_of(type_name: str) -> list[dict[str, Any]]:
-    """The rules on one type as the schema spells them."""
+    """Return the rules on one type as entries of a schema."""
     return [rule.schema() for rule in RULES if rule.type == type_name]

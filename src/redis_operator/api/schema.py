@@ -1,4 +1,4 @@
-"""The schemas of our types, with the words and limits of `describe`. Pure."""
+"""The schemas of the custom resources, with the descriptions and limits of `describe`. Pure."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ ALL_FIELDS: Final = (
     | REDISOPERATOR_FIELDS
     | REDISRESTORE_FIELDS
 )
-"""The words and limits of every kind."""
+"""The descriptions and limits of every kind."""
 _DATABASES: Final = frozenset({"Redis", "RedisFailover"})
-"""The kinds from whose names those of other objects are made, which limits them."""
+"""The kinds whose names are a part of the names of other objects, which limits their length."""
 
 
 def schema_of(struct: type[Struct]) -> Schema:
-    """The schema of one of our types. Every field must be described."""
+    """Return the schema of one of the types. Every field must be described."""
     return schema.schema_of(struct, describe=_describe, rules=rules_of)
 
 
 def _describe(struct: type[Struct], field: msgspec.structs.FieldInfo) -> Facts:
     if field.type is Metadata:
-        name: dict[str, Any] = {"type": "string"}  # any that Kubernetes takes
+        name: dict[str, Any] = {"type": "string"}  # any name that Kubernetes accepts
         if struct.__name__ in _DATABASES:
             name |= ALL_FIELDS["Metadata.name"]
         return {"type": "object", "properties": {"name": name}}
@@ -51,6 +51,6 @@ def _describe(struct: type[Struct], field: msgspec.structs.FieldInfo) -> Facts:
 
 
 def _declared(struct: type) -> Mapping[str, Any]:
-    """Return the fields that a type has itself, and not from the one that it is made from."""
+    """Return the fields that a type defines itself, without those of its base."""
     found: Mapping[str, Any] = vars(struct).get("__annotations__", {})
     return found

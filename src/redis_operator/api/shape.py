@@ -1,7 +1,7 @@
-"""Checks a raw value against one of our schemas and finds every problem, not only the first. Pure.
+"""Check a raw value against a schema and find every problem, not only the first. Pure.
 
-What the API server does at admission, for objects that came past it: stored under an older CRD,
-written with validation off, or read from a file by the CLI.
+The same as the API server does at admission, for objects that it did not check: stored under an
+older CRD, written with validation off, or read from a file by the CLI.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 
 def shape_problems(schema: Schema, value: Any, path: str) -> Iterator[Problem]:
-    """Every way in which a value does not fit its schema. Unknown fields are no problem."""
+    """Return every way in which a value does not match its schema. Unknown fields are allowed."""
     either = ("integer", "string") if schema.get("x-kubernetes-int-or-string") else ()
     wanted = either or (schema.get("type", ""),)
     if not {*wanted} <= {*_TYPES}:
-        return  # anything may be there, or what another version knows
+        return  # any value is allowed, or a field of another version
     if not any(_is(value, name) for name in wanted):
         yield Problem(path, f"must be of type {' or '.join(wanted)}, not {_kind(value)}")
         return
@@ -112,6 +112,6 @@ def _integer(schema: Schema, value: int, path: str) -> Iterator[Problem]:
 
 @lru_cache(maxsize=64)
 def _compiled(pattern: str) -> re.Pattern[str]:
-    """The pattern with `$` meaning the very end, as it does for the API server."""
+    """Return the pattern with `$` meaning the very end, as it does for the API server."""
     ending = r"\Z" if pattern.endswith("$") else ""
     return re.compile(pattern.removesuffix("$") + ending, re.ASCII)

@@ -1,4 +1,4 @@
-"""The status of a `Redis`: what the operator last saw and decided, as values."""
+"""The status of a `Redis`: what the operator last observed and decided, as values."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ class ReplicaStatus(Part, frozen=True, omit_defaults=False):
 class ShardStatus(Part, frozen=True):
     """One shard as last observed.
 
-    `node_id` and `replication_id` are the primary's; a dead one's as long as slots are its, so that
-    it is known who was promoted over it.
+    `node_id` and `replication_id` are those of the primary; of a dead one as long as it owns slots,
+    so that it is known which server was promoted over it.
     """
 
     name: str
@@ -74,7 +74,7 @@ class ShardStatus(Part, frozen=True):
 
 
 class Binding(Part, frozen=True):
-    """The Secret that tells applications how to connect, in the Service Binding layout."""
+    """The Secret with the connection details for applications, in the Service Binding layout."""
 
     name: str = ""
 
@@ -128,7 +128,7 @@ class SourceStatus(Part, frozen=True, omit_defaults=False):
 
 
 class RestoreStatus(Part, frozen=True):
-    """The backup that a new database was given, key by key, before it served anything."""
+    """The backup that a new database was filled with, key by key, before it served."""
 
     backup: str
     keys: int = 0
@@ -137,13 +137,13 @@ class RestoreStatus(Part, frozen=True):
 
 
 class RestoringStatus(Part, frozen=True):
-    """A `RedisRestore` that replaces the data of a database in use, which is closed meanwhile.
+    """A `RedisRestore` that replaces the data of a database in use; clients are refused meanwhile.
 
     `shut`: every server refuses clients. `closed`: and every replica has all that was written
-    before. `replacing`: the data may be those of the backup, those before, or a part of either.
-    `filled`: the Job whose worker gave it everything. `servers`: which processes are meant, as one
-    word that changes when any of them begins again. `opened`: every server that responds lets
-    clients in again.
+    before. `replacing`: the data may be that of the backup, that from before, or a part of either.
+    `filled`: the Job whose worker restored all keys. `servers`: one value for all server processes,
+    which changes when any of them restarts. `opened`: clients can connect to every server that
+    responds.
     """
 
     name: str
@@ -167,7 +167,7 @@ class Progress(Part, frozen=True):
 
 
 class RedisStatus(Part, frozen=True):
-    """What the operator last saw and decided."""
+    """What the operator last observed and decided."""
 
     observed_generation: int = 0
     phase: Phase | None = None

@@ -1,6 +1,7 @@
-"""Fields that the kind has and this release does not act on: refused, never silently ignored.
+"""Fields that this release does not act on yet: refused, never silently ignored.
 
-One table. When a behaviour is built, its row goes, and with it the admission rule and the check.
+One table. When a behaviour is built, its row is deleted, and with it the admission rule and the
+check.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ __all__ = ["UNBUILT", "Unbuilt", "unbuilt_in"]
 
 
 class Unbuilt(Struct, frozen=True):
-    """A field of the spec and the values of it that are fine; any other one is refused."""
+    """A field of the spec with its allowed values; any other value is refused."""
 
     path: str
     fine: tuple[Any, ...]
@@ -22,7 +23,7 @@ class Unbuilt(Struct, frozen=True):
 
     @property
     def rule(self) -> str:
-        """The same as a CEL rule on the spec."""
+        """Return the same as a CEL rule on the spec."""
         parts = self.path.split(".")
         absent = [f"!has(self.{'.'.join(parts[: n + 1])})" for n in range(len(parts))]
         equal = [f"self.{self.path} == {_literal(value)}" for value in self.fine if value != []]
@@ -61,7 +62,7 @@ UNBUILT: Final[tuple[Unbuilt, ...]] = (
 
 
 def unbuilt_in(spec: dict[str, Any], rows: Iterable[Unbuilt] = UNBUILT) -> list[Unbuilt]:
-    """The rows that a raw spec runs into."""
+    """Return the rows that a raw spec violates."""
     return [row for row in rows if _value(spec, row.path) not in (None, *row.fine)]
 
 

@@ -1,7 +1,7 @@
 """From a raw object to a `Redis` value, or to everything that is wrong with it. Pure and total.
 
-Whatever an object contains, `load` answers: nothing a spec can hold stops the operator. The rules
-that CEL checks at admission are checked here again in Python, together with what CEL cannot know.
+Whatever an object contains, `load` returns: no spec can stop the operator. The rules that CEL
+checks at admission are checked here again in Python, together with those that CEL cannot express.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ __all__ = [
 ]
 
 MINIMUM_MEMORY = 96 * 2**20
-"""A server needs this much before it holds any data; less and it could only be killed."""
+"""The memory that a server needs before it holds any data; with less it could only be killed."""
 
 
 _ENDING = re.compile(RESERVED_ENDING.removesuffix("$") + r"\Z")
@@ -71,7 +71,7 @@ def _schema() -> Schema:
 
 
 def load(raw: dict[str, Any]) -> Redis | tuple[Problem, ...]:
-    """The database that an object describes, or every problem it has, in order of their paths."""
+    """Return the database that an object describes, or every problem, in order of their paths."""
     found = sorted(set(shape(raw, _schema())))
     if found:
         return tuple(found)
@@ -84,7 +84,7 @@ def load(raw: dict[str, Any]) -> Redis | tuple[Problem, ...]:
 
 
 def shape(raw: dict[str, Any], schema: Schema) -> Iterator[Problem]:
-    """Every way in which the metadata and the spec of an object do not fit its schema."""
+    """Return every way in which the metadata and the spec of an object do not match its schema."""
     properties = schema["properties"]
     metadata, spec = raw.get("metadata"), raw.get("spec")
     if not isinstance(spec, dict):
@@ -93,14 +93,14 @@ def shape(raw: dict[str, Any], schema: Schema) -> Iterator[Problem]:
     try:
         msgspec.json.encode(spec)
     except (UnicodeEncodeError, OverflowError, TypeError, RecursionError) as error:
-        yield Problem("spec", f"holds what JSON cannot say: {error}")
+        yield Problem("spec", f"contains a value that is not JSON: {error}")
         return
     yield from shape_problems(properties["metadata"], metadata or {}, "metadata")
     yield from shape_problems(properties["spec"], spec, "spec")
 
 
 def _with_defaults(raw: dict[str, Any]) -> dict[str, Any]:
-    """The object without what is null, and with the default that depends on the mode."""
+    """Return the object without null values, and with the default that depends on the mode."""
     spec = without_null(raw["spec"])
     if spec.get("mode") == Mode.STANDALONE.value:
         spec.setdefault("replicas", 0)
@@ -122,7 +122,7 @@ def _readable_status(raw: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def load_status(raw: dict[str, Any]) -> RedisStatus:
-    """The status that stands, whatever the spec is like; blank when it cannot be read."""
+    """Return the recorded status, also where the spec is invalid; empty when it cannot be read."""
     try:
         return msgspec.convert(_readable_status(raw) or {}, RedisStatus)
     except msgspec.ValidationError:
@@ -130,14 +130,15 @@ def load_status(raw: dict[str, Any]) -> RedisStatus:
 
 
 def without_null(value: Any) -> Any:
-    """The value without members that are null: they say nothing."""
+    """Return the value without members that are null."""
     if isinstance(value, dict):
         return {name: without_null(member) for name, member in value.items() if member is not None}
     return value
 
 
 def problems(redis: Redis, raw: dict[str, Any]) -> Iterator[Problem]:
-    """Every problem of a well-formed object by itself; `raw` tells what was said at all."""
+    """Return every problem of a well-formed object on its own; `raw` shows which fields were
+    set."""
     yield from _name_problems(redis)
     for row in unbuilt_in(raw["spec"]):
         yield Problem(f"spec.{row.path}", row.message)
@@ -187,7 +188,7 @@ def _source(spec: RedisSpec) -> Iterator[Problem]:
 
 
 def origin_problems(asked: BootstrapFromBackup, path: str) -> Iterator[Problem]:
-    """Return what is wrong with the field that says which backup is restored."""
+    """Return the problems of the field that names the backup to restore."""
     storage = asked.storage
     if sum((bool(asked.name), bool(asked.schedule), storage is not None)) != 1:
         yield Problem(path, NAME_OR_STORAGE)
@@ -271,7 +272,7 @@ def _config(spec: RedisSpec) -> Iterator[Problem]:
 
 
 def config_problems(spec: RedisSpec, version: Version | None) -> Iterator[Problem]:
-    """What is wrong with `spec.config` for servers of a version; None: it is not chosen yet."""
+    """Return the problems of `spec.config` for a version; None: the version is not chosen yet."""
     for name in spec.config:
         reason = limitation(name)
         if reason is None and spec.mode is not Mode.CLUSTER and name.startswith("cluster-"):
@@ -293,7 +294,7 @@ def config_problems(spec: RedisSpec, version: Version | None) -> Iterator[Proble
 
 
 def _save(spec: RedisSpec) -> Iterator[Problem]:
-    """Refuse a database that says it writes snapshots and never would."""
+    """Refuse a database that asks for snapshots but would never write one."""
     if "save" not in spec.config:
         return
     if spec.persistence not in (Persistence.RDB, Persistence.BOTH):
@@ -307,7 +308,7 @@ def _save(spec: RedisSpec) -> Iterator[Problem]:
 
 
 def _amounts(resources: Resources, path: str) -> Iterator[Problem]:
-    """Every problem of requests and limits, whoever's they are."""
+    """Return every problem of requests and limits, of any container."""
     for name, asked in resources.requests.items():
         low = parse_quantity(asked)
         high = parse_quantity(resources.limits.get(name, asked))
@@ -327,6 +328,8 @@ def _resources(spec: RedisSpec) -> Iterator[Problem]:
     yield from _amounts(spec.resources, "spec.resources")
     if spec.sentinel is not None:
         yield from _amounts(spec.sentinel.resources, "spec.sentinel.resources")
+        exporter = spec.sentinel.exporter
+        yield from _amounts(exporter.resources, "spec.sentinel.exporter.resources")
     yield from _amounts(spec.monitoring.exporter_resources, "spec.monitoring.exporterResources")
     limits = spec.resources.limits
     if spec.maxmemory_percent is not None and "memory" not in limits:
@@ -334,7 +337,7 @@ def _resources(spec: RedisSpec) -> Iterator[Problem]:
             "spec.maxmemoryPercent", "needs spec.resources.limits.memory: it is a percentage of it"
         )
     if spec.maxmemory_percent is not None and "maxmemory" in spec.config:
-        yield Problem("spec.maxmemoryPercent", "spec.config.maxmemory says it too; set one of them")
+        yield Problem("spec.maxmemoryPercent", "spec.config.maxmemory sets it too; set one of them")
     memory = parse_quantity(limits.get("memory", ""))
     if memory is not None and memory < MINIMUM_MEMORY:
         yield Problem(
@@ -359,7 +362,8 @@ _CHECKS: tuple[Callable[[RedisSpec], Iterator[Problem]], ...] = (
 
 
 def change_problems(old: RedisSpec, new: RedisSpec) -> tuple[Problem, ...]:
-    """Why one spec cannot follow another. Same as the CEL rules that look at the old object."""
+    """Return why one spec cannot replace another: the CEL rules that compare with the old
+    object."""
     return tuple(sorted(_changes(old, new)))
 
 

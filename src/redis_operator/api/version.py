@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct, field
 
 from .metadata import Metadata
-from .redis import Engine, RedisSpec
+from .redis import Engine, RedisSpec, SentinelExporter
 from .shape import Problem
 
 __all__ = [
@@ -74,22 +74,22 @@ CATALOG: tuple[RedisVersionSpec, ...] = (
     _entry(Engine.REDIS, "7.0", deprecated=True),
     _entry(Engine.REDIS, "6.2", "6.2.20"),
 )
-"""What is known without any RedisVersion object; the first of an engine is its default.
+"""The entries that need no RedisVersion object; the first of an engine is its default.
 
-The oldest patch level that is safe is the first that has neither a known fault which loses data nor
-CVE-2025-49844: before it, an application that may run scripts can take the server over. Redis 7.0
-never got that one, and is given up by those who make it.
+The oldest safe patch level is the first that has neither a known fault which loses data nor
+CVE-2025-49844: before it, an application that may run scripts can take over the server. Redis 7.0
+never got that fix, and is no longer maintained.
 """
 
 
 def find_version(
     spec: RedisSpec, entries: Iterable[RedisVersionSpec] = (), *, chosen: str = ""
 ) -> RedisVersionSpec | str:
-    """The entry a database runs on, or the reason why there is none.
+    """Return the entry that a database runs on, or the reason why there is none.
 
-    `entries` are the cluster's own and win over the built-in ones. `chosen` is the version of the
-    spec's engine that this database was made with: where the spec names none, it stays. Only a new
-    database gets the default, which is never a deprecated one. IN-29
+    `entries` are those of the cluster and take precedence over the built-in ones. `chosen` is the
+    version of the spec's engine that this database was created with: where the spec names none, it
+    stays. Only a new database gets the default, which is never a deprecated one. IN-29
     """
     own = sorted(entries, key=lambda entry: _numbers(entry.version), reverse=True)
     known = [entry for entry in (*own, *CATALOG) if entry.engine is spec.engine]
@@ -110,7 +110,7 @@ def find_version(
 
 
 def read_entry(raw: dict[str, Any]) -> RedisVersionSpec | None:
-    """The entry that an object of the cluster is; None where it cannot be read."""
+    """Return the entry that an object of the cluster describes; None where it cannot be read."""
     try:
         return msgspec.convert(raw, RedisVersion).spec
     except msgspec.ValidationError:
@@ -118,12 +118,17 @@ def read_entry(raw: dict[str, Any]) -> RedisVersionSpec | None:
 
 
 def exporter_problems(spec: RedisSpec, entry: RedisVersionSpec) -> list[Problem]:
-    """Why no exporter could run beside the servers, though one is asked for."""
-    if not spec.monitoring.exporter or spec.monitoring.exporter_image or entry.exporter_image:
+    """Why no exporter could run beside servers or sentinels, though one is asked for."""
+    if spec.monitoring.exporter_image or entry.exporter_image:
         return []
     version = f"{entry.engine.value} {entry.version}"
     text = f"is needed: no exporter image is known for {version}"
-    return [Problem("spec.monitoring.exporterImage", text)]
+    beside = spec.sentinel.exporter if spec.sentinel is not None else SentinelExporter()
+    wanted = {
+        "spec.monitoring.exporterImage": spec.monitoring.exporter,
+        "spec.sentinel.exporter.image": beside.enabled and not beside.image,
+    }
+    return [Problem(path, text) for path, is_wanted in wanted.items() if is_wanted]
 
 
 def _numbers(version: str) -> tuple[int, ...]:

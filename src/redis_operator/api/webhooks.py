@@ -1,14 +1,14 @@
-"""What the API server asks the operator before it stores an object of ours: one table. Pure.
+"""The admission webhooks of the operator's kinds: one table. Pure.
 
-The installation is made from it, and the operator serves it. Each row says what becomes of a write
-while no operator answers (`failure_policy`), and why.
+The installation is generated from it, and the operator serves it. Each row says what happens to a
+write while no operator responds (`failure_policy`), and why.
 
 `redis`, `redisfailovers`, `redisbackupschedules`: **Ignore**. The controller checks the same by the
-same functions and goes on with the last spec that was good; an answer that is missing costs the
-early message. To refuse every change of every database while the operator is away would cost more.
+same functions and keeps using the last valid spec; without a response only the early message is
+missing. To refuse every change of every database while the operator is down would cost more.
 
-`redisversions`: **Fail**. A version in use that goes leaves its databases without an image, and no
-later check gives it back. It is seldom written, by administrators, and no database waits for it.
+`redisversions`: **Fail**. Deleting a version in use leaves its databases without an image, and no
+later check restores it. It is seldom written, by administrators, and no database waits for it.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ __all__ = [
 ]
 
 CONFIGURATION: Final = "redis-operator"
-"""The ValidatingWebhookConfiguration, whose CA bundle the operator keeps."""
+"""The ValidatingWebhookConfiguration, whose CA bundle the operator maintains."""
 SERVICE: Final = "redis-operator-webhook"
 SECRET: Final = "redis-operator-webhook-tls"  # noqa: S105 - its name
-"""The operator's own CA and certificate, in its namespace; made by it, shared by its replicas."""
+"""The operator's own CA and certificate, in its namespace; its replicas share them."""
 ISSUED_SECRET: Final = "redis-operator-webhook-issued"  # noqa: S105 - its name
 """The certificate of an issuer, where one is named; the operator only reads it."""
 
 INSTALLATION_LABEL: Final = "redisoperator.dev/installation"
-"""On every object of an installation: the namespace that its operator lives in."""
+"""On every object of an installation: the namespace of its operator."""
 
 
 class Webhook(Struct, frozen=True):
@@ -51,12 +51,12 @@ class Webhook(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """What a refusal begins with."""
+        """The name of the webhook; a refusal begins with it."""
         return f"{self.resource}.redisoperator.dev"
 
     @property
     def path(self) -> str:
-        """Where it is served."""
+        """The path that it is served at."""
         return f"/validate/{self.resource}"
 
 
@@ -69,5 +69,5 @@ WEBHOOKS: Final = (
 
 
 def service_names(namespace: str) -> tuple[str, ...]:
-    """By which names the API server may reach the operator's Service."""
+    """Return the names by which the API server may reach the operator's Service."""
     return tuple(f"{SERVICE}.{namespace}.svc{more}" for more in ("", ".cluster.local"))

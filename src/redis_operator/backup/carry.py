@@ -1,14 +1,15 @@
-"""Gives a backup to a database of any shape: each key to the primary that it belongs to.
+"""Restore a backup into a database of any shape: each key goes to the primary that owns its slot.
 
-It is a backup, or an archive up to a moment. A part whose keys can be told apart is split by the
-worker (`split`). Any other one, and one that a stream follows, is loaded by the server beside the
-worker, which sends keys to the new primaries itself (MIGRATE with COPY).
+The content is a backup, or an archive up to a moment. A part whose keys can be separated is split
+by the worker (`split`). Any other one, and one with a stream after it, is loaded by the server
+beside the worker, which sends keys to the new primaries itself (MIGRATE with COPY).
 
 Guarantees:
     - Every part is read from end to end, and the first of those that are loaded is, before anything
       is dropped or sent.
-    - What is sent twice is the same: an attempt that ended anywhere is followed by another one.
-    - Success means that every primary has the history that it had when this was asked, and no
+    - Sending twice gives the same result: an attempt that ended anywhere is followed by another
+    one.
+    - Success means that every primary still has its history from the start of the task, and no
       fewer keys without a time to live than the backup.
     - Memory is that of `split`, and of the server beside the worker for the largest part that is
       loaded.
@@ -76,7 +77,7 @@ async def carry(
     patience: float = _PATIENCE_SECONDS,
     opened: Callable[[Store], Shelf] = open_shelf,
 ) -> Report:
-    """Give the targets everything that the backup has. Raises `WorkerError`.
+    """Write everything that the backup has to the targets. Raises `WorkerError`.
 
     The server beside the worker waits for its settings in `folder`; both are at `host`. `opened`:
     how another folder of the store is opened.
@@ -159,7 +160,7 @@ async def _surveyed(task: CarryTask, pieces: tuple[Piece, ...]) -> list[Survey]:
 
 
 async def _same_primaries(task: CarryTask, login: Login) -> None:
-    """Raise `TargetError` where a target is not the primary that it was, or began again."""
+    """Raise `TargetError` where a target is not the same primary any more, or restarted."""
     for target in task.targets:
         link = await connect(target.pod, host=target.host, port=target.port, login=login)
         try:
@@ -176,7 +177,7 @@ class _Batch(Struct):
 
 
 class _Carrier:
-    """Carries keys from the server beside the worker to their owners."""
+    """Moves keys from the server beside the worker to their owners."""
 
     def __init__(self, task: CarryTask, login: Callable[[], Login], patience: float) -> None:
         self._task = task
@@ -205,14 +206,14 @@ class _Carrier:
             self.keys += sum(one.keys for one in databases)
 
     async def split(self, piece: Piece, functions: bytes) -> None:
-        """Give the keys of a piece that can be split."""
+        """Send the keys of a piece that can be split."""
         await self._carry_functions(functions)
         given = await give(piece, self._task.targets, self._owners, self._login, self._patience)
         self.keys += given.keys
         self._lasting += given.lasting
 
     async def part(self, piece: Piece) -> None:
-        """Carry what the server holds now: all that it has of a part."""
+        """Send everything that the server holds now of a part."""
         databases = await self._scratch.databases()
         await self._carry_functions(await self._scratch.functions())
         for database in databases:
@@ -271,7 +272,7 @@ class _Carrier:
             await self._send(number, owner, batch)
 
     async def _send(self, database: int, owner: int, batch: _Batch) -> None:
-        """Have the server beside the worker send keys; what passes is waited for."""
+        """Have the server beside the worker send keys; temporary errors are retried."""
         target, login = self._task.targets[owner], self._login()
         end = time.monotonic() + self._patience
         while True:
@@ -294,7 +295,7 @@ class _Carrier:
             await asyncio.sleep(_PAUSE_SECONDS)
 
     async def _without_closed(self, piece: Piece, keys: list[bytes]) -> list[bytes]:
-        """Return the keys but those of slots that another shard owned whole."""
+        """Return the keys without those of slots that another shard owned completely."""
         assert piece.slots is not None
         taken = piece.slots | piece.open
         closed = [key for key in keys if key_slot(key) not in taken]
@@ -305,7 +306,7 @@ class _Carrier:
         return [key for key in keys if key_slot(key) in taken]
 
     async def _stray(self, key: bytes, owner: int) -> None:
-        """Give a key of a slot that was moving, unless the part of its owner has it too."""
+        """Send a key of a slot that was migrating, unless the part of its owner has it too."""
         link = self._scratch.link
         payload, left = await link.ask_all([("DUMP", key), ("PTTL", key)])
         if not isinstance(payload, bytes):
@@ -322,7 +323,7 @@ class _Carrier:
         self.keys += 1
 
     async def check(self) -> None:
-        """Raise `ScratchError` where targets have fewer lasting keys than were carried."""
+        """Raise `ScratchError` where targets have fewer lasting keys than were sent."""
         held = 0
         for target in self._task.targets:
             link = await self._connect(target)

@@ -1,6 +1,6 @@
-"""Proves that a backup can be restored: loads every part into a scratch server and counts.
+"""Verify that a backup can be restored: load every part into a scratch server and count keys.
 
-What is compared:
+These are compared:
     - every byte with the manifest (SHA-256): this is the digest of the content, too. A snapshot is
       loaded the same way each time, so a digest made by a server would say nothing more;
     - the keys that the scratch server has with those that the source announced at the beginning of
@@ -10,7 +10,7 @@ What is compared:
       to the owner of their slot. A part that has keys of other slots alone was swapped;
     - that all slots are there, in mode Cluster.
 
-Errors: `Damaged` names the part. Everything else that is raised says nothing about the backup.
+Errors: `Damaged` names the part. Any other error says nothing about the backup.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _CLUSTER = "Cluster"
 
 
 async def check(shelf: Shelf, folder: Path, host: str, *, ports: tuple[int, int]) -> Report:
-    """Load every part into the scratch server that waits in a folder; return what it held.
+    """Load every part into the scratch server that waits in a folder; return its counts.
 
     `ports` are the worker's own, where it plays primary, and the scratch server's.
     """
@@ -64,7 +64,7 @@ async def check(shelf: Shelf, folder: Path, host: str, *, ports: tuple[int, int]
 
 
 def _whole(manifest: Manifest) -> None:
-    """See that the parts are all slots. Raises `Damaged`."""
+    """Check that the parts have all slots. Raises `Damaged`."""
     if manifest.mode != _CLUSTER:
         return
     found = NO_SLOTS
@@ -82,7 +82,7 @@ async def _loaded(
     scratch: Scratch,
     worker: tuple[str, int, Login],
 ) -> int:
-    """Load one part, compare it with what is known of it, and empty the server."""
+    """Load one part, compare it with its manifest, and empty the server."""
     host, port, login = worker
     primary = Primary(shelf, manifest, part, lambda: login)
     server = await primary.serve(host, port)
@@ -135,7 +135,7 @@ async def _linked(scratch: Scratch, primary: Primary, part: StoredPart) -> None:
 
 
 async def _in_slots(scratch: Scratch, part: StoredPart) -> None:
-    """See that a part has keys of its shard. Raises `Damaged` where all are of other slots."""
+    """Check that a part has keys of its shard. Raises `Damaged` where all are of other slots."""
     slots = SlotSet.parse(part.slots)
     allowed = [slot in slots for slot in range(len(ALL_SLOTS))]
     own = moved = 0

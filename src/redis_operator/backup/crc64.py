@@ -28,7 +28,7 @@ _SLACK: Final = 24
 
 @cache
 def _table() -> list[int]:
-    """Return what each byte adds."""
+    """Return the contribution of each byte."""
     found = []
     for number in range(256):
         left = number
@@ -71,7 +71,7 @@ def crc64_all(contents: Sequence[bytes]) -> list[int]:
 
 
 def _rows(size: int) -> int:
-    """Return to how many bytes a payload is filled up: a power of two, or one and a half."""
+    """Return the padded size of a payload: a power of two, or one and a half."""
     power = 1 << max(size - 1, _LAST_ROWS).bit_length()
     return power * 3 // 4 if size <= power * 3 // 4 else power
 

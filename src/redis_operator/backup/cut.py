@@ -1,15 +1,15 @@
-"""Snapshots of all shards that are of one moment: writes are paused while every one begins.
+"""Take snapshots of all shards at one moment: writes are paused until every one has begun.
 
-Steps: connect to everybody; `CLIENT PAUSE ... WRITE` on all primaries; send each a command that is
-answered when the pause is over; read their offsets; wait until every source has these; ask all
-sources for their snapshots; read the offsets of the primaries once more; see that no such command
-was answered; `CLIENT UNPAUSE`. Then the snapshots are read, as long as that takes.
+Steps: connect to all servers; `CLIENT PAUSE ... WRITE` on all primaries; send each a command that
+is answered when the pause is over; read their offsets; wait until every source has these; ask all
+sources for their snapshots; read the offsets of the primaries once more; check that no such command
+was answered; `CLIENT UNPAUSE`. Then the snapshots are read.
 
 Guarantees:
-    - What is returned is proven: each snapshot is between the two offsets of its primary, and the
-      pause was in force from before the first to after the last of them, also where somebody else
-      ends pauses. So each shard has all writes that were answered before the moment, and none that
-      began after it.
+    - The result is proven: each snapshot is between the two offsets of its primary, and the
+      pause was in force from before the first to after the last of them, also where another client
+      ends pauses. So each shard has all writes that were acknowledged before the moment, and none
+      that began after it.
     - Writes wait at most `_PAUSE_SECONDS`, whatever happens to this worker: the servers end the
       pause themselves. Otherwise it ends as soon as all snapshots have begun, or one cannot.
 
@@ -39,7 +39,7 @@ from .task import CUT_CHANNEL, ShardTask, Source
 __all__ = ["Begun", "begin_all", "waits"]
 
 _PAUSE_SECONDS = 3.0
-_BUDGET_SECONDS = 2.0  # within which all snapshots begin; the rest is for what cannot be foreseen
+_BUDGET_SECONDS = 2.0  # within which all snapshots begin; the rest is a reserve
 _CONNECT_SECONDS = 10.0
 _ANSWER_SECONDS = 2.0
 _LOOK_SECONDS = 0.002
@@ -48,7 +48,7 @@ _LOOK_SECONDS = 0.002
 def waits() -> Iterator[float]:
     """Return how many seconds to wait after each cut that was not proven.
 
-    Each may have held writes for up to `_BUDGET_SECONDS`: they shall go on for longer than that.
+    Each may have blocked writes for up to `_BUDGET_SECONDS`: the time between must be longer.
     """
     return (2.0 * 2**number for number in count())
 
@@ -63,7 +63,7 @@ class Begun(Struct, frozen=True):
 
 
 class _Server:
-    """A connection for questions to one server."""
+    """A connection for commands to one server."""
 
     def __init__(
         self, source: Source, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -95,7 +95,8 @@ class _Server:
     async def hold(self) -> None:
         """Send a command that is answered when the pause of writes is over.
 
-        Both commands are in one piece: the server has the second when it answers the first.
+        Both commands are in one write: the server has received the second when it replies to the
+        first.
         """
         self._writer.write(encode(("PING",)) + encode(("PUBLISH", CUT_CHANNEL, "held")))
         await self._answer("PING")
@@ -117,14 +118,14 @@ class _Server:
             )
 
     async def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         if self._held is not None:
             self._held.cancel()
             await asyncio.gather(self._held, return_exceptions=True)
         self._writer.close()
 
     async def offset(self, *, primary: bool) -> int:
-        """Return how far the server is. Raises `SourceError` where it is not what it should be."""
+        """Return the offset of the server. Raises `SourceError` where its role has changed."""
         answer = await self.run("ROLE")
         assert isinstance(answer, list)
         leads = bytes(answer[0]) == b"master"
@@ -198,7 +199,7 @@ async def _paused(
     readers: list[Attached],
     witnesses: list[_Server],
 ) -> list[tuple[str, int]]:
-    """Pause, begin everywhere, and prove that all of it was within the pause."""
+    """Pause, begin everywhere, and verify that all of it was within the pause."""
     began = time.monotonic()
     words = ("CLIENT", "PAUSE", int(_PAUSE_SECONDS * 1000), "WRITE")
     await asyncio.gather(*(server.run(*words) for server in primaries))
@@ -208,7 +209,7 @@ async def _paused(
     await asyncio.gather(*(_caught_up(*one) for one in waits))
     places = await asyncio.gather(*(reader.begin() for reader in readers))
     after = await asyncio.gather(*(server.offset(primary=True) for server in primaries))
-    # What a server answered before these offsets is here before the answers to these.
+    # Replies that were sent before these offsets arrive before the replies to these.
     await asyncio.gather(*(server.run("PING") for server in primaries))
     for witness in witnesses:
         witness.check_held()
@@ -228,12 +229,12 @@ async def _caught_up(primary: _Server, source: _Server, wanted: int) -> None:
     """Wait until a replica has everything that its primary had when writes were paused."""
     if primary is source:
         return
-    while await source.offset(primary=False) < wanted:  # noqa: ASYNC110 - no event tells
+    while await source.offset(primary=False) < wanted:  # noqa: ASYNC110 - there is no event
         await asyncio.sleep(_LOOK_SECONDS)
 
 
 async def _unpause(primaries: list[_Server]) -> None:
-    """End the pause; who cannot be told ends it by itself."""
+    """End the pause; a server that does not respond ends it by itself."""
     await asyncio.gather(
         *(server.run("CLIENT", "UNPAUSE") for server in primaries), return_exceptions=True
     )

@@ -1,10 +1,10 @@
-"""Drops all that the primaries of a database have, so that they can be given a backup.
+"""Drop all data of the primaries of a database, so that a backup can be restored into them.
 
-Guarantees: nothing is dropped before every target said that it is the primary that was named, with
-the history that it had when this was asked.
-Assumptions: clients cannot connect, what is dropped is in a backup, and no other worker of the same
-database runs. The right to drop anything is given to the worker's user for as long as that is so,
-and servers refuse otherwise.
+Guarantees: nothing is dropped before every target has confirmed that it is the expected primary,
+with the history from the start of the task.
+Assumptions: clients cannot connect, the dropped data is in a backup, and no other worker of the
+same database runs. The worker's user has the right to drop data only as long as this holds, and
+servers refuse otherwise.
 Errors: `TargetError`.
 """
 
@@ -40,7 +40,7 @@ async def empty(targets: Sequence[Target], login: Login) -> None:
 
 
 async def require_primary(link: Link, target: Target) -> None:
-    """Raise `TargetError` where a target is not the primary that it was, or began again."""
+    """Raise `TargetError` where a target is not the same primary any more, or restarted."""
     told = told_of(await link.ask("INFO", "replication"))
     if told.get("role") != "master" or told.get("master_replid") != target.replication_id:
         raise TargetError(

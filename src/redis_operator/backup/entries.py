@@ -1,8 +1,8 @@
-"""Walks over an RDB: which keys it has, and where each value begins and ends. Pure.
+"""Iterate over an RDB: its keys, and where each value begins and ends. Pure.
 
-A value is never decoded. To find its end, its shape is enough: how many strings and how many bytes
-it has, which the table below says for each type. A version, a type or an opcode that the table does
-not have is never guessed at: `NotSplit` is raised, and whoever walks has to find another way.
+A value is never decoded. To find its end, its structure is enough: how many strings and how many
+bytes it has, which the table below contains for each type. For a version, a type or an opcode that
+the table does not have, `NotSplit` is raised, and the caller has to find another way.
 
 Formats 9, 10, 11 and 80 were seen with Redis 6.2, Redis 7.0 and Valkey 9.1. An entry of the table
 that is wrong shows at once: the walk has to meet a known type after every value, the end of the RDB
@@ -33,7 +33,7 @@ _INTEGERS: Final = {0xC0: 1, 0xC1: 2, 0xC2: 4}
 
 
 class NotSplit(Exception):  # noqa: N818 - what it is
-    """The RDB has something whose end is not known here. It says nothing about the RDB."""
+    """The RDB has an element of unknown size. This says nothing about the RDB's health."""
 
 
 def _length(buffer: bytes, at: int) -> tuple[int, int]:
@@ -90,7 +90,7 @@ def _items(*, strings: int, lengths: int = 0, more: int = 0) -> _Skip:
 
 
 def _stream(version: int) -> _Skip:
-    """Return how to skip a stream: nodes, figures, groups with what they wait for."""
+    """Return how to skip a stream: nodes, counters, groups with their pending entries."""
 
     def skip(buffer: bytes, at: int) -> int:
         nodes, at = _length(buffer, at)
@@ -243,7 +243,15 @@ class Walk:
                         key = buffer[at - long : at]
                     else:
                         key, at = _key(buffer, at + 1)
-                    begun, at = at, shapes[kind](buffer, at)
+                    begun, first = at, buffer[at]
+                    if kind == _STRING and first < 0x80:  # most of them, without a call
+                        at += (
+                            1 + first
+                            if first < 0x40
+                            else 2 + ((first & 0x3F) << 8 | buffer[at + 1])
+                        )
+                    else:
+                        at = shapes[kind](buffer, at)
                     if at > size:
                         break
                     found.append((kind, key, begun, at, expires, self._database))

@@ -1,4 +1,4 @@
-"""What can go wrong in a worker. Each has a word for machines, `reason`."""
+"""The errors of a worker. Each has a word for machines, `reason`."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ __all__ = [
 
 
 class WorkerError(Exception):
-    """Why a worker could not do what it was asked."""
+    """Why a worker could not carry out its task."""
 
     reason = "WorkerFailed"
 
 
 class SourceError(WorkerError):
-    """A server does not give its snapshot. `passing`: the same server may a little later."""
+    """A server does not send its snapshot. `passing`: a retry may succeed."""
 
     reason = "SourceFailed"
 
@@ -30,7 +30,7 @@ class SourceError(WorkerError):
 
 
 class StoreError(WorkerError):
-    """The store refuses, or cannot be reached."""
+    """The store refuses, or is unreachable."""
 
     reason = "StoreFailed"
 
@@ -42,23 +42,23 @@ class PointTaken(StoreError):  # noqa: N818 - what it is
 
 
 class KeyMissing(WorkerError):  # noqa: N818 - what it is
-    """A key of encryption is not there, or is not a key. It says nothing about the backup."""
+    """An encryption key is missing, or is not a key. It says nothing about the backup."""
 
     reason = "KeyMissing"
 
 
 class Damaged(WorkerError):  # noqa: N818 - what it is
-    """What the store holds is not what was written."""
+    """The content of the store differs from what was written."""
 
     reason = "BackupDamaged"
 
 
 class TargetError(WorkerError):
-    """A server that is given keys refuses, or does not answer. `passing`: it may a little later."""
+    """A server refuses keys, or does not respond. `passing`: a retry may succeed."""
 
     reason = "TargetFailed"
 
     def __init__(self, message: str, *, passing: bool = False, answer: str = "") -> None:
         super().__init__(message)
         self.passing = passing
-        self.answer = answer  # the server's own words
+        self.answer = answer  # the server's own error message

@@ -1,4 +1,4 @@
-"""Whether servers of a new database can load what is to be restored."""
+"""Whether servers of a new database can load the backup to be restored."""
 
 from __future__ import annotations
 

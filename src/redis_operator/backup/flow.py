@@ -1,8 +1,8 @@
-"""How much goes through a worker: held back to a bandwidth, counted, and told to who asks.
+"""The data rate of a worker: limited to a bandwidth, counted, and reported on a port.
 
-The worker has no rights in the cluster, so it cannot write how far it is. It says so on a port of
-its pod to whoever connects: one line of JSON with three numbers, and nothing is read from the
-caller. Who cannot reach it (a NetworkPolicy, say) knows less, and nothing else happens.
+The worker has no rights in the cluster, so it cannot write its progress there. It sends it to every
+client that connects to a port of its pod: one line of JSON with three numbers, and nothing is read
+from the client. A client that cannot connect (a NetworkPolicy, say) only misses the progress.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Pace:
         self._free = 0.0
 
     def delay(self, size: int, now: float) -> float:
-        """Return how long to wait after so many bytes; what was not used before is not made up."""
+        """Return how long to wait after so many bytes; an unused rate is not saved up."""
         if not self._rate:
             return 0.0
         self._free = max(self._free, now - _BURST_SECONDS) + size / self._rate
@@ -36,7 +36,7 @@ class Pace:
 
 
 class Flow:
-    """What all shards of a backup have in common on their way."""
+    """The values that all shards of a backup share."""
 
     def __init__(self, rate: int = 0) -> None:
         self.read = self.stored = self.parts = 0
@@ -51,11 +51,11 @@ class Flow:
 
     @property
     def progress(self) -> Progress:
-        """How far it is."""
+        """The progress."""
         return Progress(read=self.read, stored=self.stored, parts=self.parts)
 
     async def tell(self, host: str, port: int) -> asyncio.Server | None:
-        """Tell who connects how far it is, until the server that is returned is closed."""
+        """Report the progress to clients, until the server that is returned is closed."""
 
         async def say(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             writer.write(msgspec.json.encode(self.progress) + b"\n")
@@ -63,6 +63,6 @@ class Flow:
 
         try:
             return await asyncio.start_server(say, host, port)
-        except OSError as error:  # no backup fails for that
+        except OSError as error:  # a backup never fails for that
             _LOG.warning("progress cannot be served on this port: %s", error)
             return None

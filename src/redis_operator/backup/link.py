@@ -1,9 +1,9 @@
-"""A worker's connection to a server: commands in, answers out, nothing in between.
+"""A worker's connection to a server: commands in, replies out.
 
-The operator's own connections know which command is allowed and what it answers; a worker carries
-keys and values of any form, and asks few things.
+The operator's own connections have an allow-list and typed replies; a worker transfers keys and
+values of any form, and needs few commands.
 
-Errors: `TargetError`; an error that the server answers is an answer.
+Errors: `TargetError`; an error reply is a value.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ __all__ = ["Link", "connect"]
 
 _CONNECT_SECONDS = 5.0
 _CHUNK = 1 << 18
+_OK = b"+OK\r\n"
 
 
 class Link:
-    """An open connection; made by `connect`."""
+    """An open connection, created by `connect`."""
 
     def __init__(
         self, name: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -36,7 +37,7 @@ class Link:
         self._parser = hiredis.Reader()
 
     async def ask(self, *words: Argument, timeout: float = 10.0) -> Any:
-        """Return the answer of one command. Raises `TargetError` where it is an error."""
+        """Return the reply of one command. Raises `TargetError` where it is an error."""
         [answer] = await self.ask_all([words], timeout=timeout)
         if isinstance(answer, hiredis.ReplyError):
             raise TargetError(f"{self.name} refuses {words[0]!s}: {answer}", answer=str(answer))
@@ -45,14 +46,14 @@ class Link:
     async def ask_all(
         self, commands: Iterable[Sequence[Argument]], *, timeout: float = 10.0
     ) -> list[Any]:
-        """Return the answers of commands that are sent together; errors are among them."""
+        """Return the replies of commands that are sent together; errors are among them."""
         sent = list(commands)
         return await self._exchange(encode_all(sent), len(sent), str(sent[0][0]), timeout)
 
     async def ask_raw(
         self, commands: bytes, count: int, *, timeout: float
     ) -> list[tuple[int, str]]:
-        """Send commands that are encoded already; return the errors among the answers by number."""
+        """Send commands that are encoded already; return the errors among the replies by number."""
         answers = await self._exchange(commands, count, f"{count} commands", timeout)
         return [
             (number, str(answer))
@@ -65,7 +66,7 @@ class Link:
             async with asyncio.timeout(timeout):
                 self._writer.write(sent)
                 await self._writer.drain()
-                return [await self._answer() for _ in range(count)]
+                return await self._answers(count)
         except TimeoutError as error:
             self.close()
             text = f"{self.name} does not respond to {what} within {timeout:g} s"
@@ -74,16 +75,29 @@ class Link:
             self.close()
             raise TargetError(f"{self.name}: {error}", passing=True) from error
 
+    async def _answers(self, count: int) -> list[Any]:
+        """Return so many answers. Where each is OK, as for most keys, none has to be parsed."""
+        plain, found = _OK * count, b""
+        while len(found) < len(plain):
+            found += await self._more()
+            if not plain.startswith(found):
+                self._parser.feed(found)
+                return [await self._answer() for _ in range(count)]
+        return [b"OK"] * count
+
     async def _answer(self) -> Any:
         while (answer := self._parser.gets()) is False:
-            found = await self._reader.read(_CHUNK)
-            if not found:
-                raise ConnectionResetError("the server ended the connection")
-            self._parser.feed(found)
+            self._parser.feed(await self._more())
         return answer
 
+    async def _more(self) -> bytes:
+        found = await self._reader.read(_CHUNK)
+        if not found:
+            raise ConnectionResetError("the server ended the connection")
+        return found
+
     def close(self) -> None:
-        """End the connection. Harmless when repeated."""
+        """Close the connection. Harmless when repeated."""
         self._writer.close()
 
 

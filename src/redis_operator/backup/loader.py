@@ -1,7 +1,6 @@
-"""Has the server beside a worker load one piece after the other, and asks it for what is in them.
+"""Have the server beside a worker load one piece after the other, and read its content.
 
-The worker plays the server's primary, so whatever a snapshot holds is read by its engine and by
-nothing else.
+The worker acts as the server's primary, so only the engine itself parses a snapshot.
 
 Guarantees: when `load` returns, the server has all of a piece, and nothing else, and replicates no
 more. With the end of the context the server ends: the pod is over when both containers are.

@@ -1,4 +1,4 @@
-"""`redis-operator backup-worker`: one task, from the environment to the last words."""
+"""`redis-operator backup-worker`: one task, from the environment to the termination message."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ from .task import (
 __all__ = ["main"]
 
 _LOG = logging.getLogger(__name__)
-_LAST_WORDS = "/dev/termination-log"
+_TERMINATION_LOG = "/dev/termination-log"
 _USAGE = f"redis-operator backup-worker: {TASK} holds no task. The operator starts this program"
 
 
 def main(environment: Mapping[str, str] = os.environ) -> int:
-    """Do the task; the exit code tells whether it was done."""
+    """Carry out the task; the exit code says whether it succeeded."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stderr)
     try:
         task = read_task(environment.get(TASK, ""))
@@ -63,7 +63,7 @@ def main(environment: Mapping[str, str] = os.environ) -> int:
     text = report.text()
     _LOG.info("%s", text.decode())
     try:
-        Path(environment.get("LAST_WORDS", _LAST_WORDS)).write_bytes(text)
+        Path(environment.get("LAST_WORDS", _TERMINATION_LOG)).write_bytes(text)
     except OSError as error:
         _LOG.warning("the termination message could not be written: %s", error)
     return 1 if report.error else 0
@@ -111,7 +111,7 @@ async def _run(task: Task, environment: Mapping[str, str]) -> Report:
 
 
 def _stop() -> asyncio.Event:
-    """Return what is set when the worker is asked to end."""
+    """Return the event that is set when the worker is asked to end."""
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
@@ -119,7 +119,7 @@ def _stop() -> asyncio.Event:
 
 
 def _login(user: str) -> Callable[[], Login]:
-    """Return how the worker logs in, or is logged in to: the file is read again each time."""
+    """Return the login of the worker, or of clients to it: the file is read again each time."""
 
     def read() -> Login:
         try:

@@ -1,4 +1,4 @@
-"""What is known of a backup: written beside its parts, last. Without it there is none. Pure."""
+"""The manifest of a backup: written beside its parts, last. Without it there is none. Pure."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Cut(Struct, frozen=True, rename="camel"):
 
 
 class Manifest(Struct, frozen=True, rename="camel"):
-    """One backup: whose it is, what wrote it, and its parts."""
+    """One backup: its database, the engine that wrote it, and its parts."""
 
     namespace: str
     redis: str

@@ -1,4 +1,4 @@
-"""What a scratch server is given at once, and which of its keys a new database gets. A value."""
+"""A part for a scratch server, and which of its keys a new database gets. A value."""
 
 from __future__ import annotations
 

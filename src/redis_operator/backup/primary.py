@@ -1,4 +1,4 @@
-"""Gives a snapshot back: plays the primary of servers that are to hold it.
+"""Restore a snapshot by replication: act as the primary of the servers that load it.
 
 A server that replicates loads the snapshot itself, in memory or on a volume, with whatever files it
 keeps; so nothing here knows how an engine stores data. The snapshot is compared with the manifest
@@ -6,9 +6,9 @@ while it is sent, and its last bytes are sent only when all of it is what was wr
 drops a snapshot without an end, so it never has one that is damaged.
 
 Guarantees:
-    - No server is given the whole of a snapshot that is not the one that was written.
-    - Only who knows the password is given anything, and nobody else can have memory filled.
-    - The history is one of its own: no server of the database that was backed up has the same.
+    - No server gets the end of a snapshot that differs from the one that was written.
+    - Only a client with the password gets data, and no other one can make memory grow.
+    - The history is new: no server of the database that was backed up has the same.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _GETACK = encode(("REPLCONF", "GETACK", "*"))
 _PING_SECONDS = 1.0
 _IDLE_SECONDS = 3600.0
 _LOGIN_SECONDS = 30.0
-_STRANGER_BYTES = 16 << 10  # what is read from whoever has not logged in
+_STRANGER_BYTES = 16 << 10  # what is read from a client that has not logged in
 _COMMAND_BYTES = 1 << 20
 _OUT = 1 << 20
 _EMPTY_LINES = re.compile(rb"\r\n\n+")
@@ -55,7 +55,7 @@ async def manifest_of(shelf: Shelf) -> Manifest:
 
 
 def trusted(shelf: Shelf, raw: bytes) -> Manifest:
-    """Return a manifest that can be read, and that the owner of the key wrote where there is one.
+    """Return a manifest that can be read, and that has a valid signature where there is a key.
 
     Raises `Damaged` and `KeyMissing`.
     """
@@ -186,7 +186,7 @@ class Primary:
         stream_size: int = 0,
     ) -> None:
         self.whole = asyncio.Event()
-        self.failure: WorkerError | None = None  # why what was sent has no end
+        self.failure: WorkerError | None = None  # why the rest of the data cannot be sent
         self.failed = asyncio.Event()  # set with it
         self._stream = stream
         self._stream_size = stream_size
@@ -196,7 +196,7 @@ class Primary:
         self._login = login
         self._id = secrets.token_hex(20)
         self._run_id = secrets.token_hex(20)
-        self.sent = 0  # how often somebody began to take the snapshot
+        self.sent = 0  # how often a replica began to read the snapshot
         self._end: int | None = None  # when everything was sent
 
     async def serve(self, host: str, port: int) -> asyncio.Server:
@@ -204,7 +204,7 @@ class Primary:
         return await asyncio.start_server(self._client, host, port)
 
     async def serve_until(self, stop: asyncio.Event, host: str, port: int) -> None:
-        """Listen until `stop` is set. Raises `WorkerError` once what is given cannot be read."""
+        """Listen until `stop` is set. Raises `WorkerError` once the content cannot be read."""
         server = await self.serve(host, port)
         ends = [asyncio.ensure_future(event.wait()) for event in (stop, self.failed)]
         try:
@@ -288,7 +288,7 @@ class Primary:
         return "\r\n".join(lines) + "\r\n"
 
     async def _replicate(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Send the snapshot, the stream, and then signs of life."""
+        """Send the snapshot, the stream, and then PINGs."""
         part, offset = self._part, 0
         self.sent += 1
         writer.write(f"+FULLRESYNC {self._id} {offset}\r\n${part.size}\r\n".encode())
@@ -317,7 +317,7 @@ class Primary:
                 await listening
 
     async def _listen(self, reader: asyncio.StreamReader) -> None:
-        """Take what a replica acknowledges, until it goes.
+        """Read the acknowledgements of a replica, until it disconnects.
 
         While it empties itself and loads, it sends empty lines, which are not part of a command.
         """

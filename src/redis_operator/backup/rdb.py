@@ -1,4 +1,4 @@
-"""What the beginning of an RDB says before its first key. Pure.
+"""Parse the header of an RDB, up to its first key. Pure.
 
 Before the keys of a database a server writes how many there are (`RESIZEDB`). The first of these
 counts comes before any value, so it is read from the first bytes. Those of later databases stand
@@ -76,7 +76,7 @@ class _Bytes:
         raise _EndError
 
     def skip_string(self) -> None:
-        """Pass over a string: its bytes, a number, or compressed bytes."""
+        """Skip a string: its bytes, a number, or compressed bytes."""
         first = self.byte()
         if first in _INTEGER_BYTES:
             self._take(_INTEGER_BYTES[first])

@@ -1,12 +1,13 @@
-"""Reads the snapshot of a server over the replication protocol, as a replica of it would.
+"""Read the snapshot of a server over the replication protocol, as a replica does.
 
 Guarantees:
     - The server is asked for the snapshot alone (`rdb-only`) and the connection is closed after it;
-      no port is announced, so that nobody takes the worker for a replica to fail over to.
-    - What was read is whole: as long as the server said, or up to the mark that it named.
+      no port is announced, so that no failover can choose the worker as a replica.
+    - The snapshot is complete: as long as the server announced, or up to its end mark.
 
-Assumptions: a user that may run PSYNC, REPLCONF and PING. A server whose RDB has another format for
-older readers (Valkey 9) is told its own version, or it would refuse data that the older cannot say.
+Assumptions: a user that may run PSYNC, REPLCONF and PING. To a server whose RDB has another format
+for older readers (Valkey 9) its own version is announced, or it would refuse data that the older
+format cannot express.
 Errors: `SourceError`.
 """
 
@@ -34,7 +35,7 @@ _PASSING = ("NOMASTERLINK", "LOADING", "MASTERDOWN", "WRONGPASS", "NOAUTH", "NOP
 
 
 class Login(Struct, frozen=True):
-    """Who the worker is for servers. Its text form hides the password."""
+    """The login of the worker at servers. Its text form hides the password."""
 
     user: str
     password: str
@@ -100,7 +101,7 @@ class Attached:
         return answer
 
     async def introduce(self, login: Login, version: str, *, streams: bool) -> None:
-        """Log in, and say what we take: a snapshot alone, as a stream or out of a file."""
+        """Log in, and announce the capabilities: a snapshot alone, as a stream or from a file."""
         await self.ask("AUTH", login.user, login.password)
         await self.ask("PING")
         await self.ask("REPLCONF", "capa", *(("eof", "capa", "psync2") if streams else ("psync2",)))
@@ -129,9 +130,9 @@ async def introduced(
 ) -> AsyncIterator[Attached]:
     """Connect to a server; the connection ends with the context.
 
-    With `streams` a snapshot comes as it is made, some seconds after it was asked for: the server
-    waits for others who want it (`repl-diskless-sync-delay`). Without, the server makes a file
-    first, and begins with it at once.
+    With `streams` a snapshot is sent while it is made, some seconds after the request: the server
+    waits for other replicas (`repl-diskless-sync-delay`). Without, the server writes a file first,
+    and begins to do so at once.
     """
     try:
         async with asyncio.timeout(_CONNECT_SECONDS):
@@ -157,7 +158,7 @@ async def attach(source: Source, login: Login, version: str) -> AsyncIterator[Sn
 
 
 async def _line(reader: asyncio.StreamReader, pod: str) -> str:
-    """Return the next line that is not empty: servers send empty ones to say that they live."""
+    """Return the next line that is not empty: servers send empty ones as keepalives."""
     while True:
         try:
             async with asyncio.timeout(_SILENCE_SECONDS):

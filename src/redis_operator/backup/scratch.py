@@ -1,7 +1,7 @@
-"""The scratch server that a backup is loaded into to see that it can be. It keeps nothing.
+"""The scratch server that a backup is loaded into to verify it. It stores nothing.
 
-It runs in a container of its own beside the worker, waits for its settings in a folder that both
-have, and accepts commands from whoever knows the password in them: the worker, which makes one up.
+It runs in its own container beside the worker, waits for its settings in a shared folder, and
+accepts commands with the password in them, which the worker generates.
 
 Errors: `ScratchError`.
 """
@@ -26,19 +26,19 @@ from .replica import Login
 __all__ = ["Place", "Scratch", "ScratchError", "offer", "settings_of"]
 
 _START_SECONDS = 120.0
-_ANSWER_SECONDS = 120.0  # a server that loads answers now and then
+_ANSWER_SECONDS = 120.0  # a server that loads responds only now and then
 _LOOK_SECONDS = 0.1
 _SCAN = 1000
 
 
 class ScratchError(WorkerError):
-    """The scratch server does not answer, or says no."""
+    """The scratch server does not respond, or refuses."""
 
     reason = "ScratchFailed"
 
 
 class Place(Struct, frozen=True):
-    """Where the scratch server is found, and with which password."""
+    """The address of the scratch server, and its password."""
 
     host: str
     port: int
@@ -49,7 +49,7 @@ class Place(Struct, frozen=True):
 
 
 def settings_of(place: Place, login: Login) -> str:
-    """Return the settings of a server that keeps nothing and loads straight from the worker."""
+    """Return the settings of a server that stores nothing and loads directly from the worker."""
     lines = [
         f"bind {place.host}",
         f"port {place.port}",
@@ -67,7 +67,7 @@ def settings_of(place: Place, login: Login) -> str:
 
 
 def offer(folder: Path, host: str, port: int, login: Login) -> Place:
-    """Give the server its settings, with which it starts; return where it will be found."""
+    """Write the settings with which the server starts; return its address."""
     place = Place(host, port, secrets.token_hex(32))
     unfinished = folder / "settings"
     unfinished.write_text(settings_of(place, login))
@@ -85,7 +85,7 @@ class Scratch:
 
     @classmethod
     async def begin(cls, folder: Path, host: str, port: int, login: Login) -> Scratch:
-        """Give the server its settings, and wait until it answers."""
+        """Write the settings, and wait until the server responds."""
         place = offer(folder, host, port, login)
         end = time.monotonic() + _START_SECONDS
         while True:
@@ -136,7 +136,7 @@ class Scratch:
         return found
 
     async def names(self) -> AsyncIterator[bytes]:
-        """Return the names of all keys of database 0, but for those whose time has passed."""
+        """Return the names of all keys of database 0, without expired ones."""
         cursor = "0"
         while True:
             place, found = await self.run("SCAN", cursor, "COUNT", _SCAN)

@@ -1,10 +1,10 @@
-"""Encryption of what a store holds: authenticated, piece by piece, with keys from a Secret.
+"""Encryption of the objects in a store: authenticated, chunk by chunk, with keys from a Secret.
 
 An object begins with the id of its key and a random salt. The key of the object is derived from
 both and from its name (HKDF-SHA256). Then come chunks of 1 MiB, each encrypted with AES-256-GCM;
 the nonce is the number of the chunk and whether it is the last one. So a chunk that is changed,
 missing, repeated, in another place or in another object does not decrypt, and neither does an
-object that was cut off. The manifest can be read by everybody and carries an HMAC.
+object that was cut off. The manifest is not encrypted and has an HMAC.
 
 A Secret holds keys by their ids, so that older backups stay readable when a new key is current.
 
@@ -124,7 +124,7 @@ class _Cipher:
 
 
 class Seal:
-    """Encrypts what is written with the current key, and decrypts with whichever was used."""
+    """Encrypts with the current key, and decrypts with the key that was used."""
 
     def __init__(self, keys: Keyring, wanted: str) -> None:
         self._keys = keys
@@ -181,7 +181,7 @@ class Seal:
         return Sealing(key_id=key_id, algorithm=_ALGORITHM)
 
     def check(self, raw: bytes, manifest: Manifest) -> None:
-        """See that a manifest is what the owner of the key wrote. Raises `Damaged`."""
+        """Check the signature of a manifest. Raises `Damaged`."""
         found = manifest.encryption
         if found is None:
             raise Damaged(
@@ -201,7 +201,8 @@ class Seal:
 
 
 def key_id_of(beginning: bytes) -> str | None:
-    """Return the id of the key of an encrypted object, by how it begins; None: it is not one."""
+    """Return the id of the key of an encrypted object, from its header; None: it is not
+    encrypted."""
     if not beginning.startswith(_MAGIC) or len(beginning) <= len(_MAGIC):
         return None
     size = beginning[len(_MAGIC)]
@@ -209,7 +210,7 @@ def key_id_of(beginning: bytes) -> str | None:
 
 
 def _header(name: str, beginning: bytes) -> bytes:
-    """Return how an object begins; empty: more of it is needed."""
+    """Return the header of an object; empty: more of it is needed."""
     if not beginning.startswith(_MAGIC[: len(beginning)]):
         raise Damaged(f"{name} is damaged: it is not encrypted")
     if len(beginning) <= len(_MAGIC):

@@ -1,7 +1,7 @@
-"""Sends commands that were made before to a primary, many at a time, and sees what it answers.
+"""Send prepared commands to a primary, many at a time, and check the replies.
 
-What is sent twice is the same, so whatever passes (a connection that ends, a server that loads) is
-waited for, and what was not taken is sent again.
+Sending twice gives the same result, so temporary errors (a closed connection, a server that loads)
+are waited for, and commands that were not accepted are sent again.
 
 Errors: `TargetError`, which names the server and what to do.
 """
@@ -29,7 +29,7 @@ _PAUSE_SECONDS = 0.5
 
 
 class Batch(Struct):
-    """Commands of one database. With `only_new` a key that is there already is left as it is."""
+    """Commands of one database. With `only_new` a key that exists already is not changed."""
 
     database: int = 0
     only_new: bool = False
@@ -70,7 +70,7 @@ class Sender:
         self._database = 0
 
     async def put(self, batch: Batch | None) -> None:
-        """Have a batch sent; returns when there is room for it. None: that was the last one."""
+        """Queue a batch; returns when there is room for it. None: that was the last one."""
         if batch is not None:
             await self._room.take(batch.size)
         await self._waiting.put(batch)
@@ -96,7 +96,7 @@ class Sender:
             await asyncio.sleep(_PAUSE_SECONDS)
 
     async def _once(self, commands: list[bytes], batch: Batch) -> tuple[list[bytes], str]:
-        """Send commands; return those that were not taken for now, and why."""
+        """Send commands; return those to send again, and why."""
         try:
             link = await self._connected()
             if self._database != batch.database:
@@ -141,12 +141,12 @@ class Sender:
 
 
 def _passes(answer: str) -> bool:
-    """Whether a server may answer otherwise a little later."""
+    """Whether a retry may succeed."""
     return answer.partition(" ")[0] in PASSING
 
 
 def advice(text: str) -> str:
-    """Say what to do about a refusal, where it is known."""
+    """Return what to do about an error, where it is known."""
     if "OOM" in text:
         return "; the new database needs more memory (spec.resources.limits.memory), or more shards"
     if "MOVED" in text or "READONLY" in text:

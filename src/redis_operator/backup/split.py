@@ -1,11 +1,11 @@
-"""Splits a snapshot by slots and gives each key to the primary that it belongs to.
+"""Split a snapshot by slots and send each key to the primary that owns it.
 
 Strings are written as they are (`SET`), everything else as the bytes that stand in the snapshot
 (`RESTORE`), which the engine reads: no value is decoded here. A first walk over the whole snapshot
-tells whether all of it can be split; nothing is sent before.
+shows whether all of it can be split; nothing is sent before.
 
-Memory: what is on its way to all targets (16 MiB), as much that waits to be, and the largest entry
-of a snapshot (`entries.LARGEST` at most) some times over.
+Memory: data in flight to all targets (16 MiB), as much in the queue, and the largest entry of a
+snapshot (`entries.LARGEST` at most) several times.
 Errors: `WorkerError`.
 """
 
@@ -46,7 +46,7 @@ _Place: TypeAlias = tuple[int, int, bool]
 
 
 class Survey(Struct, frozen=True):
-    """What a walk over a snapshot found: keys of each database, and functions as a payload.
+    """The result of iterating over a snapshot: keys of each database, and functions as a payload.
 
     `obstacle`: why it cannot be split; then nothing else is known.
     """
@@ -62,7 +62,7 @@ class Survey(Struct, frozen=True):
 
 
 class Given(Struct):
-    """How many keys were given, and how many of them have no time to live and were its own."""
+    """How many keys were sent, and how many of them have no time to live and were its own."""
 
     keys: int = 0
     lasting: int = 0
@@ -165,8 +165,12 @@ class _Commands:
         for entry in entries:
             kind, key, begin, end, expires, database = entry
             slot = crc_hqx(key, 0) % SLOTS if b"{" not in key else key_slot(key)
-            if kind == _STRING and own[slot] and buffer[begin] != _COMPRESSED:
-                value = _text(buffer, begin, end)
+            first = buffer[begin]
+            if kind == _STRING and own[slot] and first != _COMPRESSED:
+                if first < 0x80:  # most of them, without a call
+                    value = buffer[begin + (1 if first < 0x40 else 2) : end]
+                else:
+                    value = _text(buffer, begin, end)
                 if expires:
                     command = encode(("SET", key, value, "PXAT", expires))
                 else:
@@ -199,12 +203,8 @@ class _Commands:
 
 
 def _text(buffer: bytes, begin: int, end: int) -> bytes:
-    """Return a string that is not compressed."""
+    """Return a string that is not compressed, and whose length takes more than two bytes."""
     first = buffer[begin]
-    if first < 0x40:
-        return buffer[begin + 1 : end]
-    if first < 0x80:
-        return buffer[begin + 2 : end]
     if first in _FIRST_BYTES:
         return buffer[begin + _FIRST_BYTES[first] : end]
     return b"%d" % int.from_bytes(buffer[begin + 1 : end], "little", signed=True)

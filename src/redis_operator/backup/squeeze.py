@@ -1,4 +1,5 @@
-"""zstd, by the module that Python has from 3.14 on; the one place that knows which it is."""
+"""zstd, by the module that Python has from 3.14 on, or its backport; only this module imports
+it."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ class Compressor:
 
 
 class Decompressor:
-    """Reads one frame, so much at a time: what a few bytes stand for may be more than memory."""
+    """Decompresses one frame in limited steps: a few bytes may expand to more than fits in
+    memory."""
 
     def __init__(self) -> None:
         self._made = zstd.ZstdDecompressor()
@@ -47,7 +49,7 @@ class Decompressor:
         return self._made.eof
 
     def decompress(self, piece: bytes, most: int) -> bytes:
-        """Return at most so many bytes. Raises `ValueError` where this is no such frame."""
+        """Return at most so many bytes. Raises `ValueError` where this is not such a frame."""
         try:
             return self._made.decompress(piece, most)
         except (zstd.ZstdError, EOFError) as error:

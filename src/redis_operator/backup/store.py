@@ -1,4 +1,4 @@
-"""Where backups are kept: a mounted volume, or a bucket. The one module that knows obstore.
+"""The store of backups: a mounted volume, or a bucket. The only module that imports obstore.
 
 Guarantees:
     - An object is there as a whole or not at all.
@@ -69,7 +69,7 @@ class Shelf:
     ) -> None:
         self.seal = seal
         self._end_uploads = end_uploads
-        self.identity = identity  # which backup has to be there
+        self.identity = identity  # the backup that is expected there
         self._store = store
         self._place = place
         self._folder = folder  # where it is on a volume
@@ -156,9 +156,9 @@ class Shelf:
                     continue
 
     async def end_uploads(self) -> None:
-        """End uploads to the folder that were never completed, where that can be done.
+        """Abort multipart uploads to the folder that were never completed, where possible.
 
-        What cannot be ended is told: nothing fails for that, as nothing ever reads it.
+        A failure is logged: no task fails for that, since incomplete uploads are never read.
         """
         if self._end_uploads is None:
             return
@@ -181,7 +181,7 @@ class Shelf:
 
     @contextmanager
     def _named(self, name: str) -> Any:
-        """Tell the place with whatever goes wrong there."""
+        """Add the location to any error."""
         try:
             yield
         except (
@@ -274,7 +274,7 @@ def open_shelf(
 def _uploads(
     bucket: S3Place, folder: str, keys: Path, authority: object
 ) -> Callable[[], Awaitable[int]] | None:
-    """Return what ends uploads to a folder; None: there are no keys for that."""
+    """Return the function that aborts uploads to a folder; None: there are no keys for that."""
     region = bucket.region or "us-east-1"
     if not bucket.keys:
         return None
@@ -297,7 +297,7 @@ def _field(bucket: S3Place | GcsPlace | AzurePlace) -> str:
 
 
 def _address(bucket: S3Place | GcsPlace | AzurePlace) -> str:
-    """Return a bucket as people write it."""
+    """Return the address of a bucket in its usual form."""
     match bucket:
         case S3Place():
             return f"s3://{bucket.bucket}"

@@ -1,9 +1,9 @@
-"""Takes a backup: one snapshot of every shard into the store, at the same time, the manifest last.
+"""Take a backup: one snapshot of every shard into the store, at the same time, the manifest last.
 
 Guarantees:
-    - Memory is bounded, whatever a shard holds: pieces go through, none is kept.
-    - A manifest names parts that one attempt wrote whole; two attempts at once never mix.
-    - A backup that is there already is told again and not taken twice.
+    - Memory is bounded for any size of a shard: data is streamed and not collected.
+    - A manifest names parts that one attempt wrote completely; two attempts at once never mix.
+    - A backup that exists already is reported and not taken twice.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ async def take(
 ) -> Manifest:
     """Take the backup that a task asks for, or return the one that is there. Raises `WorkerError`.
 
-    What passes (a server that is loading, a user that it does not know yet) is waited for, as long
-    as `patience` says.
+    Temporary errors (a server that is loading, a user that it does not know yet) are retried, as
+    long as `patience` says.
     """
     known = await shelf.get(MANIFEST)
     if known is not None:
         return trusted(shelf, known)
     if shelf.seal is not None:
-        shelf.seal.sealing()  # a key that is missing is told before anything is read
+        shelf.seal.sealing()  # a missing key is reported before anything is read
     begun = _now()
     turns = asyncio.Semaphore(task.parallel)
     flow = flow or Flow(task.bandwidth)
@@ -101,7 +101,7 @@ async def take(
 
 
 async def _tidy(shelf: Shelf, manifest: Manifest) -> None:
-    """Remove what attempts before this one left; no backup fails for that."""
+    """Remove the objects of earlier attempts; no backup fails for that."""
     kept = {MANIFEST, *(part.object for part in manifest.parts)}
     try:
         await shelf.delete([name for name in await shelf.names() if name not in kept])
@@ -248,7 +248,7 @@ async def _batches(chunks: AsyncIterator[bytes], flow: Flow) -> AsyncGenerator[b
 
 
 def report_of(manifest: Manifest) -> Report:
-    """Return what the operator is told of a backup."""
+    """Return the report of a backup for the operator."""
     parts: tuple[dict[str, str | int], ...] = tuple(
         {
             "name": part.name,

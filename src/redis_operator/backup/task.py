@@ -1,6 +1,6 @@
-"""What the operator asks of a worker, and what a worker says at its end. Pure.
+"""The tasks of workers and their reports. Pure.
 
-A task holds no secret: passwords and keys are files that the pod is given.
+A task holds no secret: passwords and keys are files in the pod.
 """
 
 from __future__ import annotations
@@ -61,24 +61,24 @@ KEYS = "/keys"
 """The folder with the credentials of an object store: of S3 `accessKeyId` and `secretAccessKey`, of
 Google `credentials.json`, of Azure `accountKey`."""
 AUTHORITY = "/authority/ca.crt"
-"""The file with certificates that the store's own is trusted by."""
+"""The file with CA certificates to trust for the store."""
 ENCRYPTION = "/encryption"
-"""The folder with the keys that backups are encrypted with, by their ids."""
+"""The folder with the encryption keys of backups, by their ids."""
 SCRATCH = "/scratch"
-"""The folder that a worker has in common with the scratch server that loads backups."""
+"""The folder that a worker shares with the scratch server that loads backups."""
 CUT_CHANNEL = "redisoperator.backup"
-"""What is published here waits while writes are paused, as they do; nobody need listen."""
+"""A PUBLISH to this channel waits while writes are paused; no client has to subscribe."""
 PROGRESS_PORT = 9180
-"""Where a worker that takes a backup says how far it is."""
+"""The port where a worker that takes a backup reports its progress."""
 ARCHIVE_PORT = 9181
-"""Where a worker that archives says how it is."""
+"""The port where a worker that archives reports its state."""
 SPOOL = "/spool"
 """The folder of an archiver's own disk, where segments wait for the store."""
 SOURCES = "/sources/shards.json"
-"""The file with the servers of each shard as of now; without it those of the task are asked."""
+"""The file with the current servers of each shard; without it those of the task are used."""
 BASES = "/sources/base"
-"""The file with a time, as RFC 3339 writes it: a base that is older is not new enough."""
-_MESSAGE_BYTES = 4000  # a container's last words may have 4096
+"""The file with a time in the format of RFC 3339: an older base is not new enough."""
+_MESSAGE_BYTES = 4000  # a termination message may have 4096
 
 
 class S3Place(Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -118,7 +118,7 @@ class Encryption(Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class Identity(Struct, frozen=True, rename="camel"):
-    """Which backup it is: of which database, and the name of its own folder."""
+    """The identity of a backup: its database, and the name of its folder."""
 
     namespace: str
     redis: str
@@ -126,9 +126,9 @@ class Identity(Struct, frozen=True, rename="camel"):
 
 
 class Store(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Where a backup is: a bucket, or else the mounted volume; and the folder in it.
+    """The location of a backup: a bucket, or else the mounted volume; and the folder in it.
 
-    `identity`: which backup has to be there; None: whichever is.
+    `identity`: the backup that is expected there; None: any.
     """
 
     path: str
@@ -192,7 +192,7 @@ class Until(Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class ServeTask(Struct, frozen=True, rename="camel", omit_defaults=True, tag="serve"):
-    """Give the only part of a backup to servers that replicate from this worker.
+    """Serve the only part of a backup to servers that replicate from this worker.
 
     With `until` it is an archive that `store` holds, up to that moment: that of the shard which is
     named, or of the only one that it has. `engine` and `version` are those of the servers.
@@ -204,7 +204,7 @@ class ServeTask(Struct, frozen=True, rename="camel", omit_defaults=True, tag="se
     until: Until | None = None
     engine: str = ""
     version: str = ""
-    field: str = ""  # of the spec that names the backup: what is wrong with it is told with this
+    field: str = ""  # the field of the spec that names the backup, for error messages
 
 
 class ArchiveTask(Struct, frozen=True, rename="camel", omit_defaults=True, tag="archive"):
@@ -214,7 +214,7 @@ class ArchiveTask(Struct, frozen=True, rename="camel", omit_defaults=True, tag="
     is one. `spool_bytes`: of all shards together. `allow_primary`: for shards without any replica.
     `bridge`: what a replica that started over lacks may be read from its primary. `keep_seconds`:
     what is older than this, and not needed to go back so far, is deleted every `prune_seconds`; 0:
-    nothing is. `status_port`: how it is, as JSON, over HTTP.
+    nothing is. `status_port`: where the state is served, as JSON, over HTTP.
     """
 
     store: Store
@@ -235,7 +235,7 @@ class ArchiveTask(Struct, frozen=True, rename="camel", omit_defaults=True, tag="
 class PointTask(Struct, frozen=True, rename="camel", omit_defaults=True, tag="point"):
     """Write down where every shard is at one moment, under a name.
 
-    `request` names who asks: another worker with the same one finds what the first has written.
+    `request` identifies the caller: another worker with the same one finds the first result.
     """
 
     store: Store
@@ -261,10 +261,10 @@ class VerifyTask(Struct, frozen=True, rename="camel", omit_defaults=True, tag="v
 
 
 class Target(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A primary that is given keys: those of its slots, or all of them where there are no slots.
+    """A primary that gets keys: those of its slots, or all of them where there are no slots.
 
-    `replication_id` is the history that it had when this was asked: with another one it may have
-    lost what it was given.
+    `replication_id` is its history at the start of the task: with another one it may have lost what
+    was sent to it.
     """
 
     pod: str
@@ -275,12 +275,12 @@ class Target(Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class CarryTask(Struct, frozen=True, rename="camel", omit_defaults=True, tag="carry"):
-    """Give every part of a backup to the primaries of a database, key by key.
+    """Write every part of a backup to the primaries of a database, key by key.
 
-    With `cluster` each target takes the keys of its slots, of database 0 alone. With `until` it is
-    an archive that `store` holds, all shards of it up to that moment. With `empty` the
-    targets drop all that they have before the first key is sent. A `rehearsal` has no targets: it
-    loads every part and says what would be wrong.
+    With `cluster` each target gets the keys of its slots, of database 0 alone. With `until` it is
+    an archive that `store` holds, all shards of it up to that moment. With `empty` the targets drop
+    all their data before the first key is sent. A `rehearsal` has no targets: it loads every part
+    and reports what would be wrong.
     """
 
     store: Store
@@ -289,7 +289,7 @@ class CarryTask(Struct, frozen=True, rename="camel", omit_defaults=True, tag="ca
     cluster: bool = False
     engine: str = ""  # of the targets
     version: str = ""
-    field: str = ""  # of the spec that names the backup: what is wrong with it is told with this
+    field: str = ""  # the field of the spec that names the backup, for error messages
     scratch_port: int = 6380
     until: Until | None = None
     empty: bool = False
@@ -297,7 +297,7 @@ class CarryTask(Struct, frozen=True, rename="camel", omit_defaults=True, tag="ca
 
 
 class DeleteTask(Struct, frozen=True, rename="camel", omit_defaults=True, tag="delete"):
-    """Delete a backup from its store, whole or in pieces."""
+    """Delete a backup from its store, complete or not."""
 
     store: Store
 
@@ -315,7 +315,8 @@ Task: TypeAlias = (
 
 
 class Progress(Struct, frozen=True, rename="camel"):
-    """How far a worker is: bytes of snapshots, bytes for the store, parts that are whole."""
+    """The progress of a worker: bytes of snapshots, bytes for the store, parts that are
+    complete."""
 
     read: int = 0
     stored: int = 0
@@ -331,7 +332,7 @@ class ToldGap(Struct, frozen=True, rename="camel"):
 
 
 class Told(Struct, frozen=True, rename="camel"):
-    """What an archiver tells: times are microseconds since 1970; 0: nothing yet."""
+    """The report of an archiver: times are microseconds since 1970; 0: nothing yet."""
 
     attached: str = ""  # the pod
     line: int = 0
@@ -342,13 +343,13 @@ class Told(Struct, frozen=True, rename="camel"):
     spooled: int = 0
     trouble: str = ""
     based: int = 0  # when the last base was taken
-    stored: int = 0  # bytes that the store has taken since the worker started
+    stored: int = 0  # bytes that were stored since the worker started
     began_empty: bool = False  # without a slot: there was nothing of it to archive before
     gaps: tuple[ToldGap, ...] = ()
 
 
 class Report(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The last words of a worker: what it did, or why it could not."""
+    """The termination message of a worker: its result, or why it failed."""
 
     error: str = ""
     reason: str = ""
@@ -361,7 +362,7 @@ class Report(Struct, frozen=True, rename="camel", omit_defaults=True):
     parts: tuple[dict[str, str | int], ...] = ()
 
     def text(self) -> bytes:
-        """Return it as a container can say it: without single parts where these are too many."""
+        """Return it as a termination message: without single parts where these are too many."""
         found = msgspec.json.encode(self)
         if len(found) > _MESSAGE_BYTES:
             found = msgspec.json.encode(msgspec.structs.replace(self, parts=()))
@@ -375,7 +376,7 @@ def read_task(raw: str) -> Task:
 
 
 def read_report(raw: str) -> Report | None:
-    """Return what a worker said at its end; None: it ended without a message of its own."""
+    """Return the termination message of a worker; None: it ended without one."""
     try:
         return msgspec.json.decode(raw, type=Report)
     except msgspec.DecodeError:

@@ -1,9 +1,9 @@
-"""Ends uploads to an S3-compatible store that were never completed: nothing else shows their parts.
+"""Abort uploads to an S3-compatible store that were never completed: they are not listed elsewhere.
 
-A worker that is killed in the middle of an object leaves them, and the store keeps and counts them.
-The library that reads and writes objects cannot list them, so two requests are made here, signed by
-the keys of the store's Secret (AWS Signature Version 4). With the identity of a pod there are no
-such keys: a lifecycle rule of the bucket has to do it then.
+A worker that is killed in the middle of an object leaves them, and the store keeps and bills them.
+The library that reads and writes objects cannot list them, so two requests are made here, signed
+with the keys of the store's Secret (AWS Signature Version 4). With the identity of a pod there are
+no such keys: a lifecycle rule of the bucket has to do it then.
 
 Errors: `StoreError`, which names the place.
 """
@@ -57,7 +57,7 @@ class Bucket(Struct, frozen=True):
 
 
 async def end_uploads(bucket: Bucket, folder: str) -> int:
-    """End all uploads below a folder; return how many there were."""
+    """Abort all uploads below a folder; return how many there were."""
     ended = 0
     for _ in range(_MOST_PAGES):
         query = {"prefix": f"{folder}/", "uploads": ""}
@@ -92,7 +92,7 @@ def _request(bucket: Bucket, method: str, key: str, query: Mapping[str, str]) ->
             return str(answer.read(_MOST_BYTES).decode(errors="replace"))
     except urllib.error.HTTPError as error:
         if method == "DELETE" and error.code == 404:
-            return ""  # somebody else ended it
+            return ""  # another client ended it
         told = f"{error.code} {error.read(300).decode(errors='replace')}"
         raise StoreError(f"s3://{bucket.name}/{key}: uploads cannot be ended: {told}") from error
     except (OSError, HTTPException) as error:
@@ -102,7 +102,7 @@ def _request(bucket: Bucket, method: str, key: str, query: Mapping[str, str]) ->
 def signature_of(
     bucket: Bucket, method: str, host: str, path: str, query: str, *, now: datetime
 ) -> dict[str, str]:
-    """Return the headers of a request without a body that the owner of the keys makes. Pure."""
+    """Return the signed headers of a request without a body. Pure."""
     moment, day = now.strftime("%Y%m%dT%H%M%SZ"), now.strftime("%Y%m%d")
     headers = {"host": host, "x-amz-content-sha256": _EMPTY, "x-amz-date": moment}
     names = ";".join(sorted(headers))

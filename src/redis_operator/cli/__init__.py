@@ -1,1 +1,1 @@
-"""The command line: `redis-operator` for people and for containers."""
+"""The command line: `redis-operator` for people and for containers. Begin with `main`."""

@@ -1,4 +1,4 @@
-"""`redis-operator` for people: local mode, and what this machine allows."""
+"""`redis-operator` for people: local mode, and the checks of this machine."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _START_SECONDS = 60.0
 
 
 def _named(function: F) -> F:
-    """Add the option that chooses the instance."""
+    """Add the option that selects the local cluster."""
     return click.option(
         "--name", default="default", show_default=True, help="Which local cluster."
     )(function)
@@ -154,7 +154,7 @@ async def _in_foreground(
 
     announcing = asyncio.create_task(announce())
     try:
-        await supervisor.supervise(instance, children_of(instance, settings), told=told)
+        await supervisor.supervise(instance, children_of(instance, settings), report=told)
     finally:
         announcing.cancel()
 
@@ -212,7 +212,7 @@ def down(*, name: str, purge: bool) -> None:
 
 
 def _end_leftovers(instance: Instance) -> None:
-    """End pods that outlived their control plane, as after a kill -9."""
+    """End pods that still run after their control plane ended, as after a kill -9."""
     from kubelocal.control_plane import end_leftovers  # noqa: PLC0415
 
     end_leftovers(instance)
@@ -301,7 +301,7 @@ def node() -> None:
 @click.argument("node_name")
 @_named
 def node_stop(*, node_name: str, name: str) -> None:
-    """Cut a node's power: its pods vanish without a goodbye."""
+    """Cut a node's power: its pods end without a signal."""
     _power(name, node_name, "off")
 
 
@@ -326,7 +326,7 @@ def _power(name: str, node_name: str, state: str) -> None:
 
 @app.command()
 def doctor() -> None:
-    """Say what this machine allows local mode, and what it lacks."""
+    """Show what this machine offers to local mode, and what is missing."""
     from redis_operator.cli.doctor import examine  # noqa: PLC0415
 
     healthy = True

@@ -1,10 +1,10 @@
 """An application under load: it writes all the time and remembers every acknowledged write.
 
-Each worker writes growing numbers to keys of its own, and every write returns the value it
-replaces. A value that is missing, or older than the one acknowledged last, is a loss: it is noticed
+Each worker writes growing numbers to its own keys, and every write returns the value that it
+replaces. A value that is missing, or older than the last acknowledged one, is a loss: it is noticed
 at the next write of that key, or when everything is read back at the end. The application follows
-redirections, retries for ever, and measures the longest time a single write waited, the writes
-included that are still waiting: what a user of the database would notice of a failure or a change.
+redirections, retries without limit, and measures the longest time that a single write waited,
+including writes that still wait: what a user of the database would notice of a failure or a change.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _FINISH_SECONDS = 10.0
 
 
 class Seeds(Struct, frozen=True):
-    """Where the database is, and who the application is to it."""
+    """The addresses of the database, and the login of the application."""
 
     addresses: tuple[tuple[str, int], ...]
     username: str = ""
@@ -45,7 +45,7 @@ class Seeds(Struct, frozen=True):
 
 
 class Report(Struct, frozen=True):
-    """What the application saw; a lost write is named `KEY=NUMBER`."""
+    """What the application observed; a lost write is named `KEY=NUMBER`."""
 
     sent: int
     acknowledged: int
@@ -56,8 +56,8 @@ class Report(Struct, frozen=True):
     """Writes that were still waiting when the application stopped waiting for them."""
 
 
-class _Failed(Exception):  # noqa: N818 - one try of a write came to nothing
-    """A try failed; the next may go elsewhere."""
+class _Failed(Exception):  # noqa: N818 - one attempt of a write failed
+    """An attempt failed; the next may use another server."""
 
 
 class _Peer:
@@ -118,7 +118,7 @@ class _Worker:
         self._random = random.Random(number)  # the order of keys is the same in every run
         self._written = 0
         self.began: float | None = None
-        """When the write that is waiting now was begun."""
+        """When the waiting write began."""
 
     async def run(self) -> None:
         application = self._application
@@ -180,7 +180,7 @@ class _Worker:
     async def _ask(self, address: tuple[str, int], *words: str) -> object:
         """Ask a server; a connection that failed is dropped, whichever server redirected to it.
 
-        An answer that comes after its time would be taken for the answer to the next command.
+        A late reply would be read as the reply to the next command.
         """
         peer = await self._peer(address)
         try:
@@ -205,8 +205,8 @@ class _Worker:
             self._drop(address)
 
 
-class _Moved(Exception):  # noqa: N818 - a redirection is no failure
-    """The slot is elsewhere."""
+class _Moved(Exception):  # noqa: N818 - a redirection is not a failure
+    """The slot is on another server."""
 
     def __init__(self, address: tuple[str, int]) -> None:
         super().__init__(f"moved to {address}")
@@ -216,7 +216,7 @@ class _Moved(Exception):  # noqa: N818 - a redirection is no failure
 class Application:
     """Writes at a steady rate from several workers, each with slots and keys of its own.
 
-    Since no two workers share slots, a shard that stands still holds up only its own writers.
+    Since no two workers share slots, a shard that is stalled delays only its own writers.
     `acknowledged` has every acknowledged write as `KEY=NUMBER`, in the order of their answers.
     """
 
@@ -281,14 +281,14 @@ class Application:
         return max(self._longest_wait, *waiting, 0.0)
 
     def forget_waits(self) -> None:
-        """Measure waits from now on; a write that waits already counts from its own begin."""
+        """Measure waits from now on; a write that waits already counts from its own start."""
         self._longest_wait = 0.0
 
     async def verify(self) -> Report:
         """Read every key back, from whichever server owns it now.
 
-        A server that does not respond, or redirects, may be about to be replaced: its keys are
-        read again for a while. What cannot be read then is not there for whoever needs it.
+        A server that does not respond, or redirects, may be about to be replaced: its keys are read
+        again for a while. Keys that cannot be read then count as lost.
         """
         loop = asyncio.get_running_loop()
         end = loop.time() + _READ_SECONDS
@@ -333,7 +333,7 @@ class Application:
         del numbers[kept:]
 
     async def _ask(self, address: tuple[str, int], keys: Sequence[str]) -> list[tuple[str, object]]:
-        """Return what a server says each of the keys is."""
+        """Return the values of the keys from a server."""
         found: list[tuple[str, object]] = []
         peer = await _Peer.open(address, self.seeds)
         try:
@@ -348,11 +348,11 @@ class Application:
         for address in (*self.seeds.addresses, *self._addresses):
             if await self._learn_from(address):
                 return
-        self._owners.clear()  # no cluster: whoever is a seed has every slot, or is asked again
+        self._owners.clear()  # not a cluster: a seed has every slot, or is asked again
         self._addresses = list(self.seeds.addresses)
 
     async def _learn_from(self, address: tuple[str, int]) -> bool:
-        """Learn all owners of slots from one server, and who else there is."""
+        """Learn all owners of slots, and all servers, from one server."""
         try:
             peer = await _Peer.open(address, self.seeds)
             try:
@@ -388,10 +388,9 @@ class Application:
         return self._addresses[self._turn % len(self._addresses)]
 
     def avoid(self, address: tuple[str, int]) -> None:
-        """Ask others first: an address that did not respond may belong to no server any more.
+        """Ask other servers first: an address that did not respond may be gone.
 
-        When none of those it knew is left, it begins where it began, like a client that is made
-        again.
+        When no known server is left, it starts again with the seeds, like a new client.
         """
         if address in self._addresses:
             self._addresses.remove(address)
@@ -399,11 +398,11 @@ class Application:
             self._addresses = list(self.seeds.addresses)
 
     def hear_of(self, addresses: Iterable[tuple[str, int]]) -> None:
-        """Learn of servers from elsewhere, as from DNS: all known ones may be gone for good."""
+        """Add servers, as from DNS: all known ones may be gone permanently."""
         self._addresses += [place for place in addresses if place not in self._addresses]
 
     def refresh(self, address: tuple[str, int]) -> None:
-        """Learn the whole map again, as clients do when a server sends them elsewhere."""
+        """Read the whole map of slots again, as clients do after a redirection."""
         if self._refreshing is None or self._refreshing.done():
             self._refreshing = asyncio.create_task(self._refresh(address))
 

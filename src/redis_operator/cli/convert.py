@@ -1,4 +1,4 @@
-"""`redis-operator convert`: manifests of other operators as ours."""
+"""`redis-operator convert`: convert manifests of other operators."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _UNREADABLE = 2
     help="Kind to write.",
 )
 def convert(*, file: TextIO, to: str) -> None:
-    """Turn older RedisFailover manifests into ours.
+    """Convert RedisFailover manifests of other operators.
 
-    FILE has one or more documents; - is the standard input. What becomes of them goes to the
-    standard output, other objects as they are. What could not be carried over goes to the standard
-    error, with its path and the reason. Exit code 0: everything was carried over; 1: something was
+    FILE has one or more documents; - is the standard input. The converted objects go to the
+    standard output, other objects unchanged. What could not be converted goes to the standard
+    error, with its path and the reason. Exit code 0: everything was converted; 1: something was
     left out, or has to be changed by hand; 2: there was nothing to convert.
     """
     try:

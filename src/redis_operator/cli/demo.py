@@ -1,7 +1,7 @@
-"""The demonstration: a sharded Valkey under load, a primary killed, a shard added, and the books.
+"""The demonstration: a sharded Valkey under load, a primary killed, a shard added, and the results.
 
 Everything is real: the cluster is `redis-operator up`, the database an applied YAML, the servers
-processes that are killed with -9. The exit code tells whether every promise was kept.
+processes that are killed with -9. The exit code says whether any write was lost that must not be.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ _PATIENCE_SECONDS = 90.0
 
 
 class DemoError(Exception):
-    """The demonstration did not come to its end; the message says where it stood."""
+    """The demonstration failed; the message says in which step."""
 
 
 class _Act(Struct, frozen=True):
-    """One thing that was shown, and what the application saw of it."""
+    """One step of the demonstration, and the report of the application."""
 
     title: str
     report: Report
@@ -140,7 +140,7 @@ def _manifest() -> Manifest:
 
 
 async def _until(client: Client, console: Console, met: Callable[[Manifest], bool]) -> None:
-    """Wait until the status says so, telling each new sentence of it."""
+    """Wait until the status is reached, and print each new message."""
     told = ""
     try:
         async with asyncio.timeout(_PATIENCE_SECONDS):

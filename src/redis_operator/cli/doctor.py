@@ -1,4 +1,4 @@
-"""What this machine allows local mode, and what it lacks; each finding says what follows."""
+"""The checks of this machine for local mode; each finding says what to do."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["Finding", "examine"]
 
 
 class Finding(Struct, frozen=True):
-    """One thing that was looked at."""
+    """One result of a check."""
 
     what: str
     said: str
@@ -33,7 +33,7 @@ class Finding(Struct, frozen=True):
 
 
 def examine() -> Iterator[Finding]:
-    """Look at everything local mode needs; what is not good comes with what to do."""
+    """Check everything that local mode needs; each problem comes with what to do."""
     yield _system()
     yield _python()
     yield _loopback()

@@ -69,7 +69,7 @@ exec {program} "$@"
 
 
 def start(name: str, program: str, address: str, version: str) -> str:
-    """Return the script that stands for a program in a pod with this address."""
+    """Return the script that replaces a program in a pod with this address."""
     if name.endswith(("-server", "-sentinel")):
         # From 7.0 on the source of outgoing connections is a setting of its own; before, it is
         # the first bound address. Without it peers would see every pod as 127.0.0.1.

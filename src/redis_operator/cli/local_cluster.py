@@ -67,5 +67,5 @@ def supervise(name: str) -> int:
         sys.stderr.write(f"there is no local cluster called {name!r}\n")
         return 1
     children = children_of(instance, settings)
-    asyncio.run(supervisor.supervise(instance, children, told=lambda _: None))
+    asyncio.run(supervisor.supervise(instance, children, report=lambda _: None))
     return 0

@@ -45,7 +45,7 @@ def _last_lines(path: Path, count: int) -> Sequence[str]:
 
 
 def _entries(lines: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
-    """Group lines with what belongs to them: a line without a time goes on with the one before."""
+    """Group lines that belong together: a line without a time continues the one before."""
     stamp = ""
     group: list[str] = []
     for line in lines:
@@ -66,7 +66,8 @@ def _named(name: str, line: str, files: dict[str, Path]) -> str:
 def follow(
     files: dict[str, Path], show: Callable[[str], None], *, goes_on: Callable[[], bool]
 ) -> None:
-    """Show lines as they are written, until told otherwise; a log that is cut begins again."""
+    """Show lines as they are written, until stopped; a log that was truncated is read from its
+    start."""
     places = {name: path.stat().st_size if path.exists() else 0 for name, path in files.items()}
     while goes_on():
         for name, path in files.items():

@@ -1,4 +1,4 @@
-"""The entry point. Daemons start without the libraries that only people need."""
+"""The entry point. Daemons start without the libraries that only the command line needs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Run what the first word says: a daemon's name, or what is for people."""
+    """Run the daemon or the command that the first word names."""
     if sys.argv[1:2] == ["run"]:
         from redis_operator.operator.main import main as run_operator  # noqa: PLC0415
 

@@ -1,5 +1,6 @@
-"""The operator's own installation: what it consists of (pure), and how it is applied and removed.
+"""The operator's own installation: its objects (pure), and how they are applied and removed.
 
-`options`, `rights`, `workload`, `admission`, `objects` and `inventory` are pure: they say what
-there is. `installer` and `remover` are the shell that writes it to a cluster.
+Begin with `objects.stages` and `installer`. `options`, `rights`, `workload`, `admission`, `objects`
+and `inventory` are pure: they describe the installation. `installer` and `remover` write it to a
+cluster. It may import `api` and `kubecontroller`; called by the CLI.
 """

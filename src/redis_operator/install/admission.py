@@ -1,7 +1,7 @@
-"""What is refused before it is stored. Pure.
+"""Admission: the policy and the webhooks that refuse objects before they are stored. Pure.
 
-Deletion protection is a policy that the API server carries out itself: it holds with or without an
-operator, and costs no call. All else needs the operator's rules, and so its webhooks.
+Deletion protection is a policy that the API server evaluates itself: it works with or without an
+operator, and costs no call. All other checks need the operator's rules, and so its webhooks.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["CERTIFICATE", "CERTIFICATE_GROUP", "certificate", "deletion_protecti
 _GROUP: Final = "admissionregistration.k8s.io/v1"
 CERTIFICATE_GROUP: Final = "cert-manager.io"
 CERTIFICATE: Final = "redis-operator-webhook"
-"""The Certificate that an issuer is asked for, where one is named."""
+"""The Certificate that an issuer signs, where one is named."""
 _NAME: Final = "redis-deletion-protection"
 _UNPROTECTED: Final = (
     "!has(oldObject.spec.deletion) || !has(oldObject.spec.deletion.protected) || "
@@ -35,10 +35,10 @@ _UNPROTECTED: Final = (
 
 
 def deletion_protection() -> list[dict[str, Any]]:
-    """Return the policy that refuses to delete a protected database, however it is asked for.
+    """Return the policy that refuses to delete a protected database, by any request.
 
-    Not the deletion of its namespace, which takes pods, claims and Secrets away around it. Needs
-    Kubernetes 1.30 or later.
+    The deletion of its namespace is not refused, which deletes pods, claims and Secrets anyway. It
+    needs Kubernetes 1.30 or later.
     """
     rule = {
         "apiGroups": ["redisoperator.dev"],
@@ -72,10 +72,10 @@ def deletion_protection() -> list[dict[str, Any]]:
 
 
 def webhooks(options: Options) -> list[dict[str, Any]]:
-    """Return the configuration by which the API server asks the operator; none if not wanted.
+    """Return the webhook configuration of the operator; none if it is switched off.
 
-    It has no CA bundle: the operator puts it in, and keeps it there; or, where an issuer is named,
-    the injector of cert-manager, by an annotation.
+    It has no CA bundle: the operator adds and maintains it; or, where an issuer is named, the CA
+    injector of cert-manager, by an annotation.
     """
     if not options.webhooks:
         return []
@@ -94,7 +94,7 @@ def webhooks(options: Options) -> list[dict[str, Any]]:
 
 
 def certificate(options: Options) -> list[dict[str, Any]]:
-    """Return the Certificate that the named issuer is asked for; none if none is named."""
+    """Return the Certificate for the named issuer; none if none is named."""
     issuer = options.issuer
     if issuer is None or not options.webhooks:
         return []
@@ -106,7 +106,7 @@ def certificate(options: Options) -> list[dict[str, Any]]:
             "metadata": {"namespace": options.namespace, "name": CERTIFICATE},
             "spec": {
                 "secretName": ISSUED_SECRET,
-                "secretTemplate": {"labels": labels},  # by which a removal knows it as ours
+                "secretTemplate": {"labels": labels},  # a removal finds it by these
                 "dnsNames": list(service_names(options.namespace)),
                 "usages": ["digital signature", "server auth"],
                 "privateKey": {"algorithm": "ECDSA", "size": 256, "rotationPolicy": "Always"},

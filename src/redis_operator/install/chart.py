@@ -1,7 +1,7 @@
-"""The Helm chart, made from the same objects as every other installation. Pure.
+"""The Helm chart, generated from the same objects as every other installation. Pure.
 
-Objects are made with marks in place of what values choose; the marks become template expressions.
-What depends on a list (watched namespaces) is made for one mark and repeated by the template.
+Objects are built with placeholders for values; the placeholders become template expressions. What
+depends on a list (watched namespaces) is built for one placeholder and repeated by the template.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _SECURED: Final = ".Values.monitoring.secured"
 
 
 def values() -> dict[str, Any]:
-    """Return the values that are used unless others are given: those of `install`."""
+    """Return the default values: those of `install`."""
     default = Options()
     name, _, _ = default.image.rpartition(":")
     return {
@@ -90,7 +90,7 @@ def values() -> dict[str, Any]:
 
 
 def schema() -> dict[str, Any]:
-    """Return what values may be; a wrong one is refused before anything is written."""
+    """Return the schema of values; a wrong value is refused before anything is written."""
     name = {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"}
     switch = {
         "type": "object",
@@ -213,7 +213,7 @@ def chart() -> dict[str, str]:
 
 
 def _choice(condition: str, chosen: str, otherwise: str) -> str:
-    """Return one text for two: lines that differ stand in a condition."""
+    """Return one text for two: lines that differ are in a condition."""
     before, after = otherwise.splitlines(keepends=True), chosen.splitlines(keepends=True)
     found: list[str] = []
     for tag, a, b, c, d in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
@@ -264,14 +264,15 @@ def _files(options: Options) -> dict[str, str]:
             map(_kept, (made for made in parts[Stage.ADMISSION] if item_of(made).is_kept)),
         ),
         "templates/webhooks.yaml": _webhooks(parts[Stage.ADMISSION]),
-        "templates/NOTES.txt": "redis-operator {{ .Chart.AppVersion }} looks after databases of "
+        "templates/NOTES.txt": "redis-operator {{ .Chart.AppVersion }} reconciles the databases of "
         '{{ join ", " .Values.watchNamespaces | default "all namespaces" }}.\n'
         "Kinds and databases stay when this release is uninstalled.\n",
     }
 
 
 def _webhooks(admission: list[Object]) -> str:
-    """Return the webhooks, which go with the release; where namespaces are listed, of these."""
+    """Return the webhooks, which are deleted with the release; for the namespaces that are
+    listed."""
     text = _when(_ASKED, [m for m in admission if not item_of(m).is_kept])
     line = "  matchPolicy: Equivalent\n"
     selected = (
@@ -308,7 +309,7 @@ def _about() -> dict[str, Any]:
 
 
 def _kept(made: Object) -> Object:
-    """Have Helm leave an object when the release goes: databases need it."""
+    """Have Helm keep an object when the release is deleted: databases need it."""
     metadata = made["metadata"]
     annotations = {**metadata.get("annotations", {}), "helm.sh/resource-policy": "keep"}
     return {**made, "metadata": {**metadata, "annotations": annotations}}
@@ -319,7 +320,7 @@ def _when(condition: str, made: Any) -> str:
 
 
 def _parted(made: list[Object], issued: list[Object]) -> str:
-    """Return objects as text; those of admission as values choose it, if they do."""
+    """Return objects as text; those of admission depending on values."""
     own = [one for one in made if _is_of_admission(one)]
     others = [one for one in issued if _is_of_admission(one)]
     always = [one for one in own if one in others]
@@ -338,7 +339,8 @@ def _is_of_admission(made: Object) -> bool:
 
 
 def _guarded(text: str) -> str:
-    """Return text in which the policy of the operator's pods lets in whom values name."""
+    """Return text in which the NetworkPolicy of the operator's pods allows the clients in
+    values."""
     narrowed = text.index("    from:\n") if "    from:\n" in text else -1
     if narrowed < 0:
         return text
@@ -365,7 +367,7 @@ def _guarded(text: str) -> str:
 
 
 def _monitoring(made: list[Object]) -> str:
-    """Return the dashboard, and what only the Prometheus Operator's kinds can say."""
+    """Return the dashboard, and the objects of the Prometheus Operator."""
     optional = [one for one in made if one["kind"] in MONITORING_KINDS]
     text = _marked(optional)
     for line in dict.fromkeys(re.findall(f"runbook_url: {_PAGES}/.*\n", text)):
@@ -394,7 +396,7 @@ def _monitoring(made: list[Object]) -> str:
 def _marked(made: list[Object]) -> str:
     """Return objects as text, with expressions where there were marks.
 
-    Braces that are Prometheus' or Grafana's are not Helm's.
+    Braces of Prometheus or Grafana are escaped for Helm.
     """
     text = re.sub(r"\{\{|\}\}", lambda found: f'{{{{ "{found[0]}" }}}}', to_stream(made))
     text = text.replace(f".{_NAMESPACE}.", ".{{ .Release.Namespace }}.")  # inside of a name
@@ -404,7 +406,7 @@ def _marked(made: list[Object]) -> str:
 
 
 def _deployment(made: list[Object]) -> str:
-    """Return the Deployment, with what is a list or a mapping written by the template."""
+    """Return the Deployment, with lists and mappings written by the template."""
     words = "        - --webhook-port\n        - '9443'\n"
     issued = (
         f"        {{{{- if {_ISSUED} }}}}\n        - --webhook-certificate=issued\n"
@@ -430,7 +432,7 @@ def _deployment(made: list[Object]) -> str:
 
 
 def _replaced(text: str, lines: dict[str, str]) -> str:
-    """Return text with lines that templates write; each is there, once."""
+    """Return text with lines that templates write; each occurs once."""
     for line, written in lines.items():
         if text.count(line) != 1:
             raise ValueError(f"there is no line {line!r} that could be a template's")

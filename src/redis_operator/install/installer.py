@@ -1,7 +1,7 @@
-"""Installs and upgrades the operator: applies, waits until it is in force, prunes.
+"""Install and upgrade the operator: apply, wait until it works, prune.
 
-Guarantees: it may be ended at any write and run again; what is not ours is neither taken over nor
-deleted; databases are not touched. Errors: `InstallError`, which says what to do; those of the
+Guarantees: it may be interrupted at any write and run again; objects of others are neither adopted
+nor deleted; databases are not changed. Errors: `InstallError`, which says what to do; those of the
 client.
 """
 
@@ -53,17 +53,17 @@ _MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 
 
 class InstallError(Exception):
-    """Why an installation cannot be made, changed or removed, and what to do."""
+    """Why an installation cannot be created, changed or removed, and what to do."""
 
 
 def kind_of(item: Item) -> Kind[Manifest]:
-    """Return how objects of a listed kind are addressed, be it one of an unknown version."""
+    """Return how objects of a listed kind are addressed, also one of an unknown version."""
     group, version = split_api_version(item.api_version)
     return Kind(group, version, item.kind, item.plural, bool(item.namespace), dict)
 
 
 def persistent(client: Client, tell: Tell) -> Client:
-    """Return a client that bears an API server which is away for a moment."""
+    """Return a client that retries while the API server is unavailable for a moment."""
     return Client(
         PersistentTransport(client.transport, tell),
         field_manager=client.field_manager,
@@ -72,7 +72,7 @@ def persistent(client: Client, tell: Tell) -> Client:
 
 
 class Installer:
-    """Writes one installation through a client; tells line by line what it does."""
+    """Writes one installation through a client; reports each step as a line."""
 
     def __init__(
         self, client: Client, *, tell: Tell, patience: Patience, memory: Memory | None = None
@@ -82,10 +82,10 @@ class Installer:
         self._patience = patience
         self._memory: Memory = {} if memory is None else memory
         self.left_out: set[Item] = set()  # kinds that the cluster did not serve
-        self.misfits: list[str] = []  # stored objects that the version does not take as they are
+        self.misfits: list[str] = []  # stored objects that are not valid for the version
 
     async def find(self, namespace: str) -> Inventory | None:
-        """Return the installation that lives in a namespace, if there is one."""
+        """Return the installation in a namespace, if there is one."""
         try:
             found = await self._client.get(CONFIG_MAPS, (namespace, INVENTORY))
         except NotFound:
@@ -93,14 +93,14 @@ class Installer:
         return read(found.data)
 
     async def install(self, options: Options) -> None:
-        """Bring the cluster to what the options say, whatever it was before."""
+        """Bring the cluster to the state that the options describe, from any other state."""
         await self.sync(generate(options))
 
     async def sync(self, strategy: Strategy) -> None:
-        """Bring the cluster to what a version of the operator consists of, be it another one.
+        """Bring the cluster to the objects of a version of the operator, also of another version.
 
-        Once that was done, only what somebody changed since is written. Until then everything is
-        applied, but for objects that nobody has written to since this process applied the same.
+        Once that was done, only objects that were changed since are written. Until then everything
+        is applied, except for objects that did not change since this process applied the same.
         """
         options, version, digest = strategy.options, strategy.version, strategy.digest
         if await self.has_foreign(options.namespace):
@@ -141,7 +141,7 @@ class Installer:
             self._tell(f"{item}: would be deleted")
 
     async def delete(self, item: Item, namespace: str) -> None:
-        """Delete an object of this installation; one that is somebody else's stays."""
+        """Delete an object of this installation; an object of another one stays."""
         kind, key = kind_of(item), (item.namespace, item.name)
         for _ in range(_TRIES):
             found = await self._live(kind, key)
@@ -154,13 +154,13 @@ class Installer:
             try:
                 await self._client.delete(kind, key, uid=metadata["uid"])
             except (NotFound, Conflict):
-                continue  # it went, or another one is in its place: look again
+                continue  # it was deleted or replaced: check again
             self._tell(f"{item}: deleted")
             return
         raise InstallError(f"{item} keeps changing; run the same command again")
 
     async def has_foreign(self, namespace: str) -> bool:
-        """Tell whether a namespace is somebody else's, whose rules for pods are theirs.
+        """Return whether a namespace was created by another party, which sets its rules for pods.
 
         Waits for one that is being deleted. Raises `NotInForce`.
         """
@@ -179,7 +179,7 @@ class Installer:
         return True
 
     async def refuse_taken(self, documents: Iterable[Object], namespace: str) -> None:
-        """Raise `InstallError` where an object belongs to somebody else's installation."""
+        """Raise `InstallError` where an object belongs to another installation."""
         for document in documents:
             item = item_of(document)
             live = await self._live(kind_of(item), (item.namespace, item.name))
@@ -187,9 +187,9 @@ class Installer:
                 raise InstallError(problem)
 
     async def check_lives(self, namespace: str) -> None:
-        """Raise `InstallError` if the operator is in another namespace, or is Helm's.
+        """Raise `InstallError` if the operator is in another namespace, or was installed by Helm.
 
-        Who has nothing here may have lost it: only what is labelled as another's says so.
+        A missing installation may have been lost: only an object with another owner's label counts.
         """
         operator = await self._live(_CLUSTER_ROLES, ("", OPERATOR))
         if _label(operator, _MANAGED_BY) == "Helm":
@@ -222,8 +222,8 @@ class Installer:
         self._tell(f"{item}: applied")
 
     def _stands(self, listed: Listed, live: Manifest | None, *, installed: bool) -> bool:
-        """Tell whether an object need not be applied: it says what it should, or it is as this
-        process left it when it applied the same.
+        """Return whether an object need not be applied: it has the desired content, or it is
+        unchanged since this process applied the same.
         """
         if installed:
             return _contains(live, listed.document)
@@ -233,7 +233,7 @@ class Installer:
         return bool(live["metadata"]["resourceVersion"] == version and document == listed.document)
 
     async def _stop_asking(self, old: Inventory | None, options: Options) -> None:
-        """Have the API server not ask while who makes the certificate changes.
+        """Remove the webhooks while the issuer of their certificate changes.
 
         Until all replicas and the CA bundle have changed, some would not be trusted.
         """
@@ -244,7 +244,7 @@ class Installer:
                 await self.delete(item, options.namespace)
 
     async def _begin(self, begun: Inventory, gone: Iterable[Item], *, recorded: bool) -> None:
-        """Write down what will be there; the API server stops asking who will not answer."""
+        """Record what will be applied; remove webhooks that no operator will serve."""
         if not recorded:
             await self._record(begun)
         for item in gone:
@@ -275,7 +275,7 @@ class Installer:
             return None
 
     async def _check(self, strategy: Strategy) -> dict[Item, Manifest | None]:
-        """Refuse before the first write what would end badly; return what there is."""
+        """Refuse before the first write what would fail later; return what exists."""
         namespace = strategy.options.namespace
         found: dict[Item, Manifest | None] = {}
         for name in strategy.options.watch_namespaces:
@@ -300,7 +300,7 @@ class Installer:
         return found
 
     async def _check_served(self, strategy: Strategy) -> None:
-        """Refuse objects of other people's kinds that the cluster does not have."""
+        """Refuse objects of third-party kinds that the cluster does not have."""
         for listed in strategy.objects:
             item = listed.item
             group, _ = split_api_version(item.api_version)
@@ -316,7 +316,7 @@ class Installer:
 
 
 def _without_namespace(strategy: Strategy) -> Strategy:
-    """Return what is applied where the namespace is somebody else's; the stage itself stays."""
+    """Return what is applied where the namespace was created by another party; the stage stays."""
     parts = tuple(
         replace(part, objects=tuple(o for o in part.objects if o.item.kind != NAMESPACES.kind))
         for part in strategy.parts
@@ -329,7 +329,7 @@ def _label(found: Manifest | None, name: str) -> str:
 
 
 def _taken(item: Item, live: Manifest | None, namespace: str) -> str:
-    """Return why an object that exists cannot be ours, or nothing."""
+    """Return why an existing object cannot be adopted, or nothing."""
     labels = (live or {}).get("metadata", {}).get("labels") or {}
     if labels.get(_MANAGED_BY) == "Helm" and not item.is_kept:
         return (
@@ -346,7 +346,7 @@ def _taken(item: Item, live: Manifest | None, namespace: str) -> str:
 
 
 def _unservable(document: Object, live: Manifest | None) -> str:
-    """Return why objects that are stored could not be read by a definition, or nothing."""
+    """Return why stored objects could not be read by a definition, or nothing."""
     stored = ((live or {}).get("status") or {}).get("storedVersions") or ()
     if document["kind"] != "CustomResourceDefinition" or not stored:
         return ""
@@ -364,14 +364,14 @@ _CHANGING: Final = ("managedFields", "resourceVersion", "generation", "uid", "cr
 
 
 def _said(document: Manifest) -> Any:
-    """Return what people said in an object, without what the server counts."""
+    """Return the content of an object, without the fields that the server sets."""
     metadata = {k: v for k, v in document["metadata"].items() if k not in _CHANGING}
     rest = {k: v for k, v in document.items() if k != "status"}
     return msgspec.json.encode({**rest, "metadata": metadata}, order="deterministic")
 
 
 def _contains(live: Any, document: Any) -> bool:
-    """Tell whether an object still says what a document says; a server adds to it."""
+    """Return whether an object still has the content of a document; a server adds to it."""
     if isinstance(document, dict):
         return isinstance(live, dict) and all(
             _contains(live.get(name), value) for name, value in document.items()

@@ -1,8 +1,8 @@
-"""What an installation consists of, kept in the cluster beside it. Pure.
+"""The inventory of an installation, stored in the cluster beside it. Pure.
 
-A ConfigMap lists every object that was applied, and the choices of whoever installed. It is written
-before anything it names is, and shortened after what it named is gone: at every moment it names at
-least what there is, so that whoever comes after an interruption knows what to finish or to remove.
+A ConfigMap lists every object that was applied, and the options of the installation. It is written
+before the objects that it names, and shortened after they are deleted: at every moment it names at
+least all that exists, so that the next run after an interruption knows what to finish or to remove.
 """
 
 from __future__ import annotations
@@ -85,12 +85,12 @@ class Item(Struct, frozen=True, order=True, rename="camel", omit_defaults=True):
 
     @property
     def is_asking(self) -> bool:
-        """Whether the API server asks the operator because of it: it goes before who is asked."""
+        """Whether it is a webhook of the operator: it is deleted before the operator."""
         return self.kind == "ValidatingWebhookConfiguration"
 
 
 class Inventory(Struct, frozen=True):
-    """What is known of an installation."""
+    """The record of an installation."""
 
     options: Options
     items: tuple[Item, ...] = ()
@@ -100,7 +100,7 @@ class Inventory(Struct, frozen=True):
 
 
 def item_of(made: Mapping[str, Any]) -> Item:
-    """Return how an object of ours is listed."""
+    """Return the entry of an object in the list."""
     metadata, kind = made["metadata"], made["kind"]
     return Item(
         api_version=made["apiVersion"],
@@ -124,7 +124,7 @@ def certificate_items(namespace: str, *, but: Options | None = None) -> list[Ite
 
 
 def written(inventory: Inventory) -> Object:
-    """Return the ConfigMap that keeps it."""
+    """Return the ConfigMap that stores it."""
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -144,7 +144,7 @@ def written(inventory: Inventory) -> Object:
 
 
 def read(data: Mapping[str, str] | None) -> Inventory | None:
-    """Return what a ConfigMap keeps, or None when it was damaged."""
+    """Return the content of a ConfigMap, or None when it was damaged."""
     found = data or {}
     try:
         return Inventory(
@@ -159,9 +159,9 @@ def read(data: Mapping[str, str] | None) -> Inventory | None:
 
 
 def surplus(old: Iterable[Item], new: Iterable[Item]) -> list[Item]:
-    """Return what an older installation had and the new one has not, in the order to delete it.
+    """Return the objects that only the older installation had, in the order to delete them.
 
-    Bindings go before the roles that they name: nothing is bound to a role that is not there.
+    Bindings are deleted before their roles: nothing is bound to a role that does not exist.
     """
     gone = set(old) - set(new)
     return sorted((i for i in gone if not i.is_kept), key=lambda i: (i.kind == "Role", i))

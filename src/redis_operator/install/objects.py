@@ -1,7 +1,7 @@
 """All objects of an installation as one value, in the order in which they are applied. Pure.
 
-The order is safe for an upgrade too: an older operator bears newer definitions and more rights, and
-what the API server refuses becomes stricter only when the new operator runs.
+The order is safe for an upgrade too: an older operator works with newer definitions and more
+rights, and admission becomes stricter only when the new operator runs.
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ KEPT_KINDS: Final = frozenset(
         "ValidatingAdmissionPolicyBinding",
     }
 )
-"""What databases need without an operator: neither an upgrade nor a plain removal deletes it."""
+"""Objects that databases need without an operator: no upgrade or plain removal deletes them."""
 
 MONITORING_KINDS: Final = frozenset({"ServiceMonitor", "PrometheusRule"})
-"""What only a cluster with the Prometheus Operator knows."""
+"""Objects that only a cluster with the Prometheus Operator can have."""
 
 OPTIONAL_KINDS: Final = MONITORING_KINDS | {
     "ValidatingAdmissionPolicy",
     "ValidatingAdmissionPolicyBinding",
 }
-"""What not every cluster knows; the operator works without."""
+"""Objects that not every cluster can have; the operator works without them."""
 
 VERSION_LABEL: Final = "app.kubernetes.io/version"
 COMPONENT_LABEL: Final = "app.kubernetes.io/component"
-"""On every object: the part of the installation that it belongs to."""
+"""On every object: its component of the installation."""
 
 
 class Component(StrEnum):
@@ -67,7 +67,7 @@ class Component(StrEnum):
 
 
 class Stage(StrEnum):
-    """What is applied together; each is in force before the next begins."""
+    """Objects that are applied together; each stage works before the next begins."""
 
     NAMESPACE = "namespace"
     DEFINITIONS = "definitions"
@@ -116,7 +116,7 @@ def _namespace(options: Options) -> Object:
 
 
 def _rights(options: Options) -> list[Object]:
-    """Rights come before whoever uses them, and a role before its binding."""
+    """Rights come before their users, and a role before its binding."""
     roles = [rights.cluster_role(databases=not options.watch_namespaces)]
     roles += [rights.namespaced_role(name) for name in options.watch_namespaces]
     roles.append(rights.election_role(options.namespace))

@@ -1,4 +1,4 @@
-"""What whoever installs the operator may choose. Pure."""
+"""The options of an installation. Pure."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ EVERYWHERE: Final = "*"
 
 
 class Issuer(Struct, frozen=True, omit_defaults=True):
-    """An issuer of cert-manager, of whom the certificate of admission is asked."""
+    """An issuer of cert-manager, which signs the certificate of the webhooks."""
 
     name: str
-    kind: str = "Issuer"  # or ClusterIssuer, or a kind of somebody else's group
+    kind: str = "Issuer"  # or ClusterIssuer, or a kind of a third-party group
     group: str = "cert-manager.io"
 
 
 class MonitoringOptions(Struct, frozen=True, omit_defaults=True, rename="camel"):
-    """What Prometheus and Grafana are told."""
+    """Options for Prometheus and Grafana."""
 
-    install: bool = True  # ServiceMonitors, alerts and dashboard, where the cluster knows the kinds
+    install: bool = True  # ServiceMonitors, alerts and dashboard, where the cluster has the kinds
     labels: Mapping[str, str] = field(default_factory=dict)  # by which a Prometheus selects them
     runbook_url: str = "docs/runbooks"  # where the pages of alerts are
     scrape_namespaces: tuple[str, ...] = ("monitoring",)  # whose pods may read /metrics
@@ -53,7 +53,7 @@ class MonitoringOptions(Struct, frozen=True, omit_defaults=True, rename="camel")
 
 
 class Options(Struct, frozen=True, omit_defaults=True, rename="camel"):
-    """The choices of one installation; they are kept in the cluster for the next upgrade."""
+    """The options of one installation; they are stored in the cluster for the next upgrade."""
 
     namespace: str = DEFAULT_NAMESPACE
     image: str = f"redis-operator:{__version__}"
@@ -64,7 +64,7 @@ class Options(Struct, frozen=True, omit_defaults=True, rename="camel"):
     placement: Mapping[str, Any] = field(default_factory=dict)  # fields of the pod's spec
     arguments: tuple[str, ...] = ()  # more of them for `redis-operator run`
     webhooks: bool = True  # whether the API server asks the operator before it stores these kinds
-    issuer: Issuer | None = None  # whose certificate admission is served with; none: our own
+    issuer: Issuer | None = None  # signs the certificate of the webhooks; none: the operator itself
     monitoring: MonitoringOptions = field(default_factory=MonitoringOptions)
     resources: Mapping[str, Mapping[str, str]] = field(
         default_factory=lambda: {
@@ -75,7 +75,7 @@ class Options(Struct, frozen=True, omit_defaults=True, rename="camel"):
 
 
 def problems(options: Options) -> list[str]:
-    """Return what is wrong with the choices: where, what, and what to do."""
+    """Return the problems of the options: where, what, and what to do."""
     found = []
     if not _LABEL.fullmatch(options.namespace):
         found.append(

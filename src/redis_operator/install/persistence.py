@@ -1,7 +1,7 @@
-"""A transport that bears an API server which is away for a moment, as while it takes up new kinds.
+"""A transport that retries while the API server is unavailable, as while it loads new kinds.
 
-Guarantees: everything that an installation sends can be sent twice: what is applied is applied
-whole, deletions name the uid, and patches the version that they are meant for.
+Guarantees: all requests of an installation can be sent twice: objects are applied completely,
+deletions name the uid, and patches the resource version.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PASSING: Final = frozenset({429, 500, 502, 503, 504})
 
 
 class PersistentTransport:
-    """Sends a request again while the trouble looks as if it will pass; says so once."""
+    """Sends a request again while the error seems temporary; logs that once."""
 
     def __init__(self, transport: Transport, tell: Callable[[str], None]) -> None:
         self._transport = transport
@@ -32,7 +32,7 @@ class PersistentTransport:
         self._told = False
 
     async def request(self, request: Request, *, timeout: float) -> Response:
-        """Return the answer, or raise the error, that stays."""
+        """Return the final response, or raise the final error."""
         clock = asyncio.get_running_loop().time
         end = clock() + _RETRY_SECONDS
         while True:
@@ -68,7 +68,7 @@ class PersistentTransport:
 
 
 def _passes(request: Request, response: Response) -> bool:
-    """Tell whether the same request may be answered otherwise in a moment."""
+    """Return whether a retry of the request may succeed."""
     applied = dict(request.headers).get("content-type") == APPLY_PATCH
     deleted = request.method == "DELETE" and b"preconditions" not in request.body
     return response.status in _PASSING or (response.status == 409 and (applied or deleted))

@@ -1,9 +1,8 @@
-"""Removes the operator; databases keep serving without it, unless everything is to go.
+"""Remove the operator; databases keep serving without it, unless they are to be removed too.
 
-Guarantees: it may be ended at any write and run again. The API server stops asking the operator
-before that one stops, and it stops before its rights go.
-Databases that stay lose the operator's finalizer, so that they and their namespaces can be deleted
-while no operator runs; the next one adds it again.
+Guarantees: it may be interrupted at any write and run again. The webhooks are removed before the
+operator stops, and its rights after that. Databases that stay lose the operator's finalizer, so
+that they and their namespaces can be deleted while no operator runs; the next one adds it again.
 """
 
 from __future__ import annotations
@@ -44,11 +43,11 @@ from .waiting import Patience, operator_pods, rollout_limitation, wait
 
 __all__ = ["Remover"]
 
-_TRIES = 5  # of a deletion that meets changes
+_TRIES = 5  # of a deletion that conflicts with changes
 
 
 class Remover:
-    """Takes one installation away."""
+    """Removes one installation."""
 
     def __init__(self, client: Client, *, tell: Tell, patience: Patience) -> None:
         self._client = persistent(client, tell)
@@ -69,7 +68,7 @@ class Remover:
     async def check(self, namespace: str, *, everything: bool) -> list[Manifest]:
         """Return the databases there are.
 
-        Raises `InstallError` where some forbid to go, or the operator lives in another namespace.
+        Raises `InstallError` where some are protected, or the operator is in another namespace.
         """
         await self._installer.check_lives(namespace)
         found = await self.databases()
@@ -88,9 +87,9 @@ class Remover:
         everything: bool = False,
         listed: Sequence[Manifest] | None = None,
     ) -> None:
-        """Remove the operator that lives in a namespace; with everything, databases before it.
+        """Remove the operator in a namespace; with everything, databases before it.
 
-        Where databases were `listed` for somebody to agree to, no other one is deleted.
+        Where databases were `listed` for a person to confirm, no other one is deleted.
         """
         found = await self.check(namespace, everything=everything)
         if everything and listed is not None:
@@ -122,9 +121,9 @@ class Remover:
         await self._delete_namespace(options)
 
     async def _delete_databases(self, found: list[Manifest], namespace: str) -> None:
-        """Delete all databases, and let an operator that runs deal with their volumes.
+        """Delete all databases, and let a running operator delete their volumes.
 
-        First whoever would have them made again.
+        Objects that would recreate them are deleted first.
         """
         owners = [(REDIS_FAILOVERS, raw) for raw in await self._all(REDIS_FAILOVERS)]
         for kind, raw in [*owners, *((REDISES, raw) for raw in found)]:
@@ -141,7 +140,7 @@ class Remover:
             self._tell("no operator runs that could delete volumes: claims of databases stay")
 
     async def _delete_database(self, kind: Kind[Manifest], raw: Manifest) -> None:
-        """Delete this very one: another one that is in its place now stays."""
+        """Delete exactly this object: a newer one of the same name stays."""
         meta = raw["metadata"]
         key = (meta["namespace"], meta["name"])
         for _ in range(_TRIES):
@@ -153,7 +152,7 @@ class Remover:
                 with suppress(NotFound):
                     found = await self._client.get(kind, key)
                     if found["metadata"]["uid"] == meta["uid"]:
-                        continue  # it changed in that very moment
+                        continue  # it changed at the same time
                 return
             self._tell(f"{kind.kind} {_name(raw)}: deleted")
             return
@@ -167,7 +166,7 @@ class Remover:
         return found.status.available_replicas > 0 or rollout_limitation(found) is None
 
     async def _stop_operator(self, namespace: str) -> None:
-        """Delete the Deployment, and wait until none of its pods works any more."""
+        """Delete the Deployment, and wait until none of its pods runs any more."""
         options = Options(namespace=namespace)
         for made in stages(options)[Stage.CONTROLLER]:
             await self._installer.delete(item_of(made), namespace)
@@ -179,7 +178,7 @@ class Remover:
         await wait(running, self._patience)
 
     async def _let_go(self) -> None:
-        """Take the operator's finalizers off; what backups have in stores stays."""
+        """Remove the operator's finalizers; backups in stores stay."""
         for raw in await self.databases():
             await remove_finalizer(self._client, REDISES, raw, FINALIZER)
         for raw in await self._all(REDIS_BACKUPS):
@@ -188,13 +187,13 @@ class Remover:
             await remove_finalizer(self._client, REDIS_RESTORES, raw, RESTORE_FINALIZER)
 
     async def _delete_kept(self, order: list[Item], namespace: str) -> None:
-        """Delete definitions and policies too: whatever is of our kinds goes with them."""
+        """Delete definitions and policies too: all objects of these kinds are deleted with them."""
         for item in order:
             if item.is_kept and item.kind != "Namespace":
                 await self._installer.delete(item, namespace)
 
     async def _delete_namespace(self, options: Options) -> None:
-        """Delete the operator's namespace if it is ours and nobody else keeps anything there."""
+        """Delete the operator's namespace if the installer created it and nothing else is in it."""
         [made] = stages(options)[Stage.NAMESPACE]
         other = await self._inhabitant(options.namespace)
         if other:
@@ -203,7 +202,7 @@ class Remover:
         await self._installer.delete(item_of(made), options.namespace)
 
     async def _inhabitant(self, namespace: str) -> str:
-        """Return something of somebody else's in a namespace, or nothing."""
+        """Return an object of another party in a namespace, or nothing."""
         for raw in await self.databases():
             if raw["metadata"]["namespace"] == namespace:
                 return f"Redis {raw['metadata']['name']}"
@@ -222,7 +221,7 @@ class Remover:
 
 
 def _refuse_late(found: Sequence[Manifest]) -> None:
-    """Databases go only if they were there when somebody agreed."""
+    """Refuse to delete databases that a person has not confirmed."""
     if found:
         raise InstallError(
             f"Redis {', '.join(map(_name, found))} was created meanwhile, and stays with its kind: "

@@ -1,4 +1,4 @@
-"""Objects as text that people read and keep in Git. Pure."""
+"""Objects as YAML that people read and keep in Git. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["to_stream", "to_yaml"]
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes equal parts out each time: anchors would be legal, and unreadable."""
+    """Writes equal parts out each time: anchors would be legal, but hard to read."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the base class's signature
         return True
@@ -27,7 +27,7 @@ _Dumper.add_representer(str, _text)
 
 
 def to_yaml(document: Any) -> str:
-    """Return a document as people like to read it: keys in our order, no anchors."""
+    """Return a document in a readable form: keys in their order, no anchors."""
     return yaml.dump(document, Dumper=_Dumper, sort_keys=False, width=100, allow_unicode=True)
 
 

@@ -1,4 +1,4 @@
-"""What the operator itself may do: one table, for Kubernetes, the chart and local mode. Pure.
+"""The operator's rights: one table, for Kubernetes, the chart and local mode. Pure.
 
 No wildcard, no `escalate`, no `bind`, no `impersonate`, no `pods/exec`. A test compares the table
 with the calls that the operator really makes.
@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 OPERATOR: Final = "redis-operator"
-"""The name of the operator's account, and of the namespace that it lives in."""
+"""The name of the operator's account, and of its namespace."""
 
 RBAC: Final = "rbac.authorization.k8s.io"
 _READ: Final = ["get", "list", "watch"]
@@ -55,7 +55,7 @@ Rule = dict[str, list[str]]
 
 
 def rule(group: str, resources: str, verbs: list[str], *names: str) -> Rule:
-    """Return verbs on resources of one group, as RBAC spells them."""
+    """Return verbs on resources of one group, as an RBAC rule."""
     narrowed = {"resourceNames": list(names)} if names else {}
     named = {"apiGroups": [group], "resources": resources.split(), "verbs": list(verbs)}
     return {**named, **narrowed}
@@ -64,7 +64,7 @@ def rule(group: str, resources: str, verbs: list[str], *names: str) -> Rule:
 DATABASE_RIGHTS: Final = (
     rule("redisoperator.dev", "redis", [*_READ, "create", "patch"]),
     rule("redisoperator.dev", "redis/status", ["patch"]),
-    # no call needs `finalizers`: they let an object be owned so that it holds its owner up
+    # no call needs `finalizers`: it would allow an owner reference that blocks the owner's deletion
     rule("redisoperator.dev", "redis/finalizers", ["update"]),
     rule("redisoperator.dev", "redisfailovers", _FOLLOW),
     rule("redisoperator.dev", "redisfailovers/status", ["patch"]),
@@ -88,32 +88,33 @@ DATABASE_RIGHTS: Final = (
     rule("apps", "statefulsets deployments", _OWNED),
     rule("policy", "poddisruptionbudgets", _OWNED),
     rule("networking.k8s.io", "networkpolicies", _OWNED),
-    # The Role of a database is empty: whoever may do nothing needs no right to hand out rights.
+    # The Role of a database is empty: without rights in it, no right to grant rights is needed.
     rule(RBAC, "roles rolebindings", _OWNED),
 )
-"""Where databases are: in every namespace, or in each of those that are looked after."""
+"""Where databases are: in every namespace, or in each watched one."""
 
 CLUSTER_RIGHTS: Final = (
     rule("redisoperator.dev", "redisversions", _FOLLOW),
     rule("", "nodes", _FOLLOW),
     rule("storage.k8s.io", "storageclasses", _FOLLOW),
 )
-"""What belongs to no namespace; read only."""
+"""Cluster-scoped objects; read only."""
 
 ELECTION_RIGHTS: Final = (
     rule("coordination.k8s.io", "leases", ["get", "watch", "create", "update"]),
 )
-"""In the operator's own namespace: which of several works."""
+"""In the operator's own namespace: the leader election."""
 
 CERTIFICATE_RIGHTS: Final = (
     rule("", "secrets", [*_READ, "update"], SECRET),
-    rule("", "secrets", ["create"]),  # a name cannot narrow this one
+    rule("", "secrets", ["create"]),  # create cannot be limited to a name
     rule("", "events", ["create", "patch"]),
 )
-"""In the operator's own namespace: the certificate that admission is served with."""
+"""In the operator's own namespace: the certificate of the webhooks."""
 
 ISSUED_RIGHTS: Final = (rule("", "secrets", _READ, ISSUED_SECRET),)
-"""The same where an issuer makes the certificate: it is only read, and its bundle is not ours."""
+"""The same where an issuer signs the certificate: it is only read, and its bundle is not
+managed."""
 
 BUNDLE_RIGHTS: Final = (
     rule(
@@ -123,13 +124,13 @@ BUNDLE_RIGHTS: Final = (
         CONFIGURATION,
     ),
 )
-"""Of the one configuration by which the API server asks us: its CA bundle."""
+"""Of the one webhook configuration: its CA bundle."""
 
 REVIEW_RIGHTS: Final = (
     rule("authentication.k8s.io", "tokenreviews", ["create"]),
     rule("authorization.k8s.io", "subjectaccessreviews", ["create"]),
 )
-"""Where metrics are secured: to ask who a reader is, and whether it may read them."""
+"""Where metrics are secured: to check the account of a reader, and its rights."""
 
 METRICS_RIGHT: Final[Rule] = {"nonResourceURLs": ["/metrics"], "verbs": ["get"]}
 """Of a reader of secured metrics."""
@@ -149,7 +150,7 @@ _EDIT: Final = (
     ),
 )
 USER_RIGHTS: Final = (*_VIEW, *_EDIT)
-"""What those may do who view or edit a namespace."""
+"""The rights of users who view or edit a namespace."""
 
 
 def role(kind: str, name: str, rules: tuple[Rule, ...], **metadata: Any) -> dict[str, Any]:
@@ -163,19 +164,19 @@ def role(kind: str, name: str, rules: tuple[Rule, ...], **metadata: Any) -> dict
 
 
 def cluster_role(*, databases: bool = True) -> dict[str, Any]:
-    """Return the rights in the whole cluster; without databases only what has no namespace."""
+    """Return the rights in the whole cluster; without databases only cluster-scoped ones."""
     rules = (*DATABASE_RIGHTS, *CLUSTER_RIGHTS) if databases else CLUSTER_RIGHTS
     return role("ClusterRole", OPERATOR, rules)
 
 
 def namespaced_role(namespace: str = "") -> dict[str, Any]:
-    """Return what an operator that looks after some namespaces needs in each of them."""
+    """Return the rights of the operator in each watched namespace."""
     place = {"namespace": namespace} if namespace else {}
     return role("Role", OPERATOR, DATABASE_RIGHTS, **place)
 
 
 def election_role(namespace: str = "") -> dict[str, Any]:
-    """Return what several operators need, in their own namespace, to agree who works."""
+    """Return the rights of the replicas, in their own namespace, for leader election."""
     place = {"namespace": namespace} if namespace else {}
     return role("Role", f"{OPERATOR}-election", ELECTION_RIGHTS, **place)
 
@@ -183,27 +184,27 @@ def election_role(namespace: str = "") -> dict[str, Any]:
 def certificate_role(
     namespace: str, rules: tuple[Rule, ...] = CERTIFICATE_RIGHTS
 ) -> dict[str, Any]:
-    """Return what replicas need, in their own namespace, to share a certificate."""
+    """Return the rights of the replicas, in their own namespace, to share a certificate."""
     return role("Role", f"{OPERATOR}-certificate", rules, namespace=namespace)
 
 
 def bundle_role() -> dict[str, Any]:
-    """Return what they need to tell the API server which certificate to trust."""
+    """Return the rights to set the CA bundle of the webhooks."""
     return role("ClusterRole", f"{OPERATOR}-ca-bundle", BUNDLE_RIGHTS)
 
 
 def review_role() -> dict[str, Any]:
-    """Return what the operator needs to ask the API server who reads its metrics."""
+    """Return the rights to check the readers of metrics."""
     return role("ClusterRole", f"{OPERATOR}-metrics-reviews", REVIEW_RIGHTS)
 
 
 def metrics_reader_role() -> dict[str, Any]:
-    """Return what a reader of secured metrics needs; it is bound by whoever runs that reader."""
+    """Return the rights of a reader of secured metrics; an administrator binds them."""
     return role("ClusterRole", f"{OPERATOR}-metrics-reader", (METRICS_RIGHT,))
 
 
 def database_users() -> list[dict[str, Any]]:
-    """Return what those who may view or edit a namespace may do with its databases."""
+    """Return the rights on databases for users who may view or edit a namespace."""
     names = {"view": (_VIEW, ("view",)), "edit": (_EDIT, ("edit", "admin"))}
     return [
         role(
@@ -217,7 +218,7 @@ def database_users() -> list[dict[str, Any]]:
 
 
 def bound(given: dict[str, Any], *, namespace: str, account: str = OPERATOR) -> dict[str, Any]:
-    """Return the binding that gives a role to an account that lives in a namespace."""
+    """Return the binding of a role to an account in a namespace."""
     metadata = {k: v for k, v in given["metadata"].items() if k in {"name", "namespace"}}
     return {
         "apiVersion": f"{RBAC}/v1",
@@ -241,7 +242,7 @@ def account(namespace: str = OPERATOR) -> list[dict[str, Any]]:
 
 
 def service_account(namespace: str, name: str = OPERATOR) -> dict[str, Any]:
-    """Return the account that pods of ours run as."""
+    """Return the account of the operator's pods."""
     return {
         "apiVersion": "v1",
         "kind": "ServiceAccount",

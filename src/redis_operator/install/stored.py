@@ -1,9 +1,9 @@
-"""Objects of our kinds that are stored, compared with the definitions of a version to come.
+"""Stored objects of the operator's kinds, checked against the definitions of the next version.
 
-The API server does not look at stored objects when a definition changes. One that no longer fits
-stays as it is; where a server does not let unchanged faults pass (before Kubernetes 1.30), even its
-status cannot be written until somebody corrects it. So each is named before the first write. It
-is no reason to refuse an upgrade: one owner's mistake must not keep all others from it.
+The API server does not check stored objects when a definition changes. One that is no longer valid
+stays; where a server does not accept unchanged faults (before Kubernetes 1.30), even its status
+cannot be written until a person corrects it. So each is named before the first write. It does not
+block an upgrade: one user's mistake must not keep all others from it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MOST: Final = 10  # of one kind that are named
 async def misfits(
     client: Client, strategy: Strategy, live: Mapping[Item, Manifest | None]
 ) -> list[str]:
-    """Return a sentence for each stored object that a version would not take as it is."""
+    """Return a sentence for each stored object that is not valid in a version."""
     found = []
     for listed in strategy.objects:
         document = listed.document

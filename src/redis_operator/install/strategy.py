@@ -1,7 +1,7 @@
 """All objects of one version as a value that another version can read, apply and compare. Pure.
 
-Only a version itself knows what it consists of. It writes that down, in the order in which it is
-applied, into a ConfigMap: compressed, with its digest. Whoever installs it needs nothing else.
+Only a version itself knows its objects. It writes them, in the order in which they are applied,
+into a ConfigMap: compressed, with a digest. An installer of any version needs nothing else.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .options import Options
 __all__ = ["STRATEGY_LABEL", "Listed", "Part", "Strategy", "generate", "name_of", "read", "written"]
 
 STRATEGY_LABEL: Final = "redisoperator.dev/strategy"
-"""On every ConfigMap that keeps a strategy, and on the Job that writes it."""
+"""On every ConfigMap that stores a strategy, and on the Job that writes it."""
 _FORMAT: Final = "1"
 _FILE: Final = "objects.json.gz"
 _KEPT: Final = 4  # it is read in every pass, and few versions are kept
@@ -36,24 +36,25 @@ class Listed(Struct, frozen=True):
 
     item: Item
     document: Object
-    optional: bool = False  # whether a cluster that does not serve the kind goes without
+    optional: bool = False  # whether it is skipped in a cluster without the kind
 
     @property
     def component(self) -> str:
-        """The part of the installation that it belongs to."""
+        """Its component of the installation."""
         labels = self.document["metadata"].get("labels") or {}
         return str(labels.get(COMPONENT_LABEL, ""))
 
 
 class Part(Struct, frozen=True):
-    """What is applied together, before the next part; stages of later versions are just names."""
+    """Objects that are applied together, before the next stage; later versions may have other
+    stages."""
 
     stage: str
     objects: tuple[Listed, ...]
 
 
 class Strategy(Struct, frozen=True, dict=True):
-    """What one version consists of, with the choices of one installation."""
+    """The objects of one version, with the options of one installation."""
 
     version: str
     options: Options
@@ -61,7 +62,7 @@ class Strategy(Struct, frozen=True, dict=True):
 
     @cached_property
     def digest(self) -> str:
-        """What tells it from every other one."""
+        """Its digest."""
         return sha256(_encoded(self)).hexdigest()
 
     @property
@@ -71,7 +72,7 @@ class Strategy(Struct, frozen=True, dict=True):
 
 
 def generate(options: Options) -> Strategy:
-    """Return what this version consists of."""
+    """Return the strategy of this version."""
     parts = [
         Part(stage.value, tuple(map(_listed, made))) for stage, made in stages(options).items()
     ]
@@ -92,7 +93,7 @@ def name_of(options: Options) -> str:
 
 
 def written(strategy: Strategy) -> Object:
-    """Return the ConfigMap that keeps it."""
+    """Return the ConfigMap that stores it."""
     packed = gzip.compress(_encoded(strategy), mtime=0)
     return {
         "apiVersion": "v1",
@@ -111,7 +112,7 @@ def written(strategy: Strategy) -> Object:
 
 
 def read(raw: Mapping[str, Any]) -> Strategy | str:
-    """Return what a ConfigMap keeps, or why it cannot be used."""
+    """Return the strategy in a ConfigMap, or why it cannot be used."""
     data = raw.get("data") or {}
     if data.get("format") != _FORMAT:
         return f"is of format {data.get('format')!r}, and this installer knows {_FORMAT}"

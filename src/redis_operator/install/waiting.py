@@ -1,4 +1,4 @@
-"""Waits until what was applied is really in force, or says why it is not."""
+"""Wait until applied objects work, or report why they do not."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ CERTIFICATES: Final[Kind[Manifest]] = Kind(
 
 
 class Patience(Struct, frozen=True):
-    """How long each part may take to be in force, in seconds."""
+    """How long each stage may take to work, in seconds."""
 
     seconds: float = 300.0
 
@@ -91,7 +91,7 @@ async def wait_for_stage(
 
 
 def _looks(client: Client, stage: str, document: Object) -> list[_Look]:
-    """Return by what an object of a stage is known to work, in order."""
+    """Return the checks that show that an object of a stage works, in order."""
     metadata = document["metadata"]
     name, namespace = metadata["name"], metadata.get("namespace", "")
     match stage, document["kind"]:
@@ -110,7 +110,7 @@ def _looks(client: Client, stage: str, document: Object) -> list[_Look]:
 
 
 async def wait(look: _Look, patience: Patience) -> None:
-    """Look until there is no reason to wait any more. Raises `NotInForce`, which names it."""
+    """Check until there is no reason to wait any more. Raises `NotInForce`, which names it."""
     clock = asyncio.get_running_loop().time
     end = clock() + patience.seconds
     while (reason := await look()) is not None:
@@ -142,7 +142,7 @@ async def operator_pods(client: Client, namespace: str) -> Sequence[Pod]:
 
 
 def rollout_limitation(found: Deployment) -> str | None:
-    """Return why a Deployment does not run what was applied last, and nothing else."""
+    """Return why a Deployment does not run exactly what was applied last."""
     name, wanted, status = found.metadata.name, found.spec.replicas or 0, found.status
     if status.observed_generation < found.metadata.generation:
         return f"Deployment {name} was not reconciled yet"

@@ -30,11 +30,12 @@ __all__ = [
 
 T = TypeVar("T")
 POD_LABELS: Final = {"app.kubernetes.io/name": OPERATOR}
-"""By these, which never change, Deployment, budget, Service and NetworkPolicies know the pods."""
+"""These labels, which never change, select the pods for Deployment, budget, Service and
+policies."""
 METRICS_LABELS: Final = {"redisoperator.dev/service": "metrics"}
 """On the Service that is scraped, and on no other."""
 SCRAPER_LABELS: Final = {"metrics": "enabled"}
-"""Namespaces that have them may read figures too, without a change of the installation."""
+"""Namespaces with these labels may read metrics too, without a change of the installation."""
 PORT: Final = 8080
 WEBHOOK_PORT: Final = 9443
 SECURED_PORT: Final = 8443
@@ -44,7 +45,7 @@ _STOP_SECONDS: Final = 45  # longer than a graceful stop takes
 
 
 def deployment(options: Options) -> dict[str, Any]:
-    """Return the Deployment: several pods of which one leads, under `restricted` pod security."""
+    """Return the Deployment: several pods with one leader, under `restricted` pod security."""
     pod: dict[str, Any] = {
         "serviceAccountName": OPERATOR,
         "automountServiceAccountToken": True,
@@ -123,7 +124,7 @@ def _container(options: Options) -> dict[str, Any]:
 
 
 def _secured(options: Options, *given: T) -> tuple[T, ...]:
-    """Return what is given where metrics are secured, else nothing."""
+    """Return the value where metrics are secured, else nothing."""
     return given if options.monitoring.secured else ()
 
 
@@ -148,7 +149,7 @@ def _webhook_port() -> dict[str, Any]:
 
 
 def restricted_pod() -> dict[str, Any]:
-    """Return how pods of ours run: as an ordinary user without a name."""
+    """Return the security context of pods: an ordinary user without a name."""
     return {
         "runAsNonRoot": True,
         "runAsUser": _USER,
@@ -158,7 +159,7 @@ def restricted_pod() -> dict[str, Any]:
 
 
 def restricted_container() -> dict[str, Any]:
-    """Return how containers of ours run: without capabilities, and without a disk to write to."""
+    """Return the security context of containers: no capabilities, and no writable disk."""
     return {
         "allowPrivilegeEscalation": False,
         "readOnlyRootFilesystem": True,
@@ -167,12 +168,12 @@ def restricted_container() -> dict[str, Any]:
 
 
 def from_pod(name: str, path: str) -> dict[str, Any]:
-    """Return a variable that tells a container something of its pod."""
+    """Return a variable with a field of the pod."""
     return {"name": name, "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": path}}}
 
 
 def probes() -> dict[str, Any]:
-    """Return how a kubelet asks programs of ours how they are."""
+    """Return the probes of the programs."""
     return {
         "startupProbe": {**_asked("/healthz"), "periodSeconds": 1, "failureThreshold": 60},
         "livenessProbe": {**_asked("/healthz"), "periodSeconds": 10, "timeoutSeconds": 5},
@@ -196,7 +197,7 @@ def _spread(key: str) -> dict[str, Any]:
 def budget(options: Options) -> dict[str, Any]:
     """Return the disruption budget: a drain of nodes takes the operator's pods one by one.
 
-    A pod that is not ready may always go, so that a broken operator never holds up a drain.
+    A pod that is not ready may always be evicted, so that a broken operator never blocks a drain.
     """
     return {
         "apiVersion": "policy/v1",
@@ -211,7 +212,7 @@ def budget(options: Options) -> dict[str, Any]:
 
 
 def metrics_service(options: Options) -> dict[str, Any]:
-    """Return the Service that metrics are scraped through; it has no address of its own."""
+    """Return the headless Service that metrics are scraped through."""
     return {
         "apiVersion": "v1",
         "kind": "Service",
@@ -250,10 +251,10 @@ def webhook_service(options: Options) -> dict[str, Any]:
 def network_policy(
     options: Options, name: str = OPERATOR, labels: Mapping[str, str] = POD_LABELS
 ) -> dict[str, Any]:
-    """Return who may reach pods of ours: anybody at admission, some at the figures.
+    """Return the NetworkPolicy of the pods: webhooks are open to all, metrics to some.
 
-    No label selects the API server, so where it asks is open; what is asked there needs no secret.
-    A kubelet, which asks how pods are, reaches those of its own node whatever a policy says.
+    No label selects the API server, so the port of the webhooks is open; requests to it need no
+    secret. A kubelet reaches the pods of its own node in spite of any policy.
     """
     served = _metrics_name(options) if name == OPERATOR else "metrics"
     figures: dict[str, Any] = {"ports": [{"port": served, "protocol": "TCP"}]}
@@ -275,7 +276,8 @@ def network_policy(
 
 
 def scrapers(options: Options) -> list[dict[str, Any]]:
-    """Return whose pods may read figures: of our namespace, of those named, of those labelled."""
+    """Return which pods may read metrics: of the own namespace, of those named, of those
+    labelled."""
     named = {
         "key": "kubernetes.io/metadata.name",
         "operator": "In",

@@ -1,8 +1,8 @@
 """The worker that archives for a schedule: its Deployment, and the servers that it reads. Pure.
 
-A Deployment that never has two pods by its own doing, and not a StatefulSet: that would wait for a
-lost node for ever. Two workers cannot mix what they write (`backup.stream.spool`), so another one
-may begin while nobody knows whether the first still runs.
+A Deployment that never has two pods on purpose, and not a StatefulSet: that would wait for a lost
+node without limit. Two workers cannot mix their writes (`backup.stream.spool`), so another one may
+start while it is unknown whether the first still runs.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from .workers import worker_pod
 __all__ = ["archiver", "sources"]
 
 _BASE_SECONDS = 86_400
-"""At least once a day there is a base, however seldom the schedule is due."""
-_GRACE_SECONDS = 45  # it seals what has arrived, and waits 20 s for the store to take it
-_DISK_SLACK = 64 << 20  # the segment that is written, and a base is not spooled
+"""There is a base at least once a day, however seldom the schedule is due."""
+_GRACE_SECONDS = 45  # it seals what has arrived, and waits 20 s for the store
+_DISK_SLACK = 64 << 20  # the segment that is being written; a base is not spooled
 
 
 def archiver(
@@ -51,7 +51,7 @@ def archiver(
     bridge: bool = False,
     image: str,
 ) -> Object:
-    """Return the Deployment of the worker. It changes only with what needs a restart."""
+    """Return the Deployment of the worker. It changes only with values that need a restart."""
     spec, meta = schedule.spec, schedule.metadata
     spool = int(parse_quantity(spec.archive.spool_size) or 0)
     task = ArchiveTask(

@@ -1,4 +1,4 @@
-"""The door: everything a database consists of, in the order it is applied. Pure."""
+"""Build everything a database consists of, in the order it is applied. Pure."""
 
 from __future__ import annotations
 
@@ -32,14 +32,15 @@ MANAGED_KINDS: tuple[tuple[str, str], ...] = (
     ("policy/v1", "PodDisruptionBudget"),
     ("apps/v1", "StatefulSet"),
 )
-"""Kinds that `build` makes. Objects of these kinds that we own and did not build are left over."""
+"""Kinds that `build` creates. Owned objects of these kinds that were not built are deleted."""
 _LONGEST_RECORD = 128 * 1024  # all annotations of an object together may have twice as much
 
 
 def build(redis: Redis, facts: Facts) -> tuple[Object, ...]:
-    """All objects of a database, each stamped with the hash of our intent.
+    """Return all objects of a database, each with the hash of its desired state.
 
-    What others need comes first: a pod never starts before its configuration and its users exist.
+    Objects that others need come first: a pod never starts before its configuration and its users
+    exist.
     """
     configured = config_map(redis, facts)
     redis = replace(redis, spec=as_started(redis.spec, facts.persistence))
@@ -53,13 +54,13 @@ def build(redis: Redis, facts: Facts) -> tuple[Object, ...]:
     if redis.spec.network_policy.enabled:
         found.append(network_policy(redis, facts))
     if redis.spec.disruption_budget.enabled:
-        found += [disruption_budget(redis, number) for number in numbers]
+        found += [disruption_budget(redis, facts, number) for number in numbers]
     found += [statefulset(redis, facts, number) for number in numbers]
     return tuple(stamp(document) for document in found)
 
 
 def config_map(redis: Redis, facts: Facts) -> Object:
-    """Scripts, and a configuration file for each version that runs or shall run."""
+    """Return the scripts, and a configuration file for each version that runs or is desired."""
     layout = layout_of(redis)
     files = dict(layout.scripts)
     started = as_started(redis.spec, facts.persistence)

@@ -20,7 +20,8 @@ NODE_TIMEOUT_MS = 5000
 
 
 def node_timeout_ms(spec: RedisSpec) -> int:
-    """After how long servers suspect each other; what waits for failovers follows it."""
+    """The cluster-node-timeout of servers; time limits of scripts that wait for failovers depend on
+    it."""
     chosen = str(spec.config.get("cluster-node-timeout", NODE_TIMEOUT_MS))
     return int(chosen) if chosen.isdecimal() else NODE_TIMEOUT_MS
 
@@ -46,7 +47,7 @@ def _settings(spec: RedisSpec, version: Version) -> list[Directive]:
         ("min-replicas-max-lag", str(spec.durability.max_lag_seconds)),
     ]
     if can(version, Ability.SHUTDOWN_FAILOVER):
-        # A drained primary hands over by itself, also while the operator is away.
+        # A primary hands over by itself when its pod is evicted, also while the operator is down.
         found.append(("shutdown-on-sigterm", "failover"))
     return found
 
@@ -54,7 +55,7 @@ def _settings(spec: RedisSpec, version: Version) -> list[Directive]:
 def _waits(spec: RedisSpec) -> dict[str, str]:
     return {
         "HANDOVER_SECONDS": str(max(1, node_timeout_ms(spec) * 5 // 1000)),
-        # An election that was lost is not tried again for four node timeouts.
+        # An election that was lost is not repeated for four node timeouts.
         "FAILOVER_SECONDS": str(node_timeout_ms(spec) * 6 // 1000 + 1),
     }
 

@@ -1,8 +1,8 @@
-"""The scripts of mode Cluster: how a server starts, whether it is ready, and how it is let go.
+"""The scripts of mode Cluster: start, readiness probe and preStop hook of a server.
 
-POSIX sh that needs no programs but `cat`, `mv`, `rm` and `sleep`: any image of the engine will do.
-With `od`, two servers that were killed at once know which of their snapshots is the newer one.
-Files are named only through the variables that the pod sets.
+POSIX sh that needs no programs but `cat`, `mv`, `rm` and `sleep`: any image of the engine works.
+With `od`, two servers that were killed at once can compare their snapshots. Files are named only
+through the variables that the pod sets.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ __all__ = ["BOOT", "READY", "STOP"]
 
 BOOT = (
     r"""#!/bin/sh
-# Starts the server. Never lets it be who it cannot be: an identity without its data would make
-# replicas drop theirs, and somebody else's identity would confuse the whole cluster.
+# Starts the server. Never with a node id that is not its own: an id without its data would make
+# replicas drop theirs, and the node id of another server would confuse the whole cluster.
 set -eu"""
     + LIFE
     + TALK
@@ -74,15 +74,15 @@ saved() {
     esac
 }
 
-# The value of a line in what a server says of itself.
+# The value of a line of INFO.
 field() {
     rest=${2#*"$1:"}
     [ "$rest" = "$2" ] || printf '%s' "${rest%%[!0-9a-z]*}"
 }
 
-# Compares the snapshot of a replica that restarted with ours. Of the same history, the one that
-# went further is the newer one: one of ours lets us start, the furthest of the replicas' may lead.
-# Where that cannot be known, or the replica follows another primary by now, it has its time.
+# Compares the snapshot of a replica that restarted with the own one. Of the same history, the one
+# with the higher offset is newer: this server starts if it has it, else the best replica leads.
+# Where that cannot be known, or the replica follows another primary now, it gets its time.
 compare() {
     offset=$(field slave_repl_offset "$2")
     case $2 in *"myself,slave $me "*) ;; *) offset= ;; esac
@@ -98,10 +98,10 @@ compare() {
     return 1
 }
 
-# Makes the replica with the furthest snapshot lead: its data are newer than ours, and it is never
+# Makes the replica with the furthest snapshot lead: its data is newer, and it is never
 # elected by itself. Not while another one may be ahead of it: one that lives and has in memory
-# what no snapshot has, or one of which nothing is known. One that is silent has half of the time;
-# at its end this server would start with what is older still.
+# what no snapshot has, or one that is unknown. One that is silent has half of the time;
+# at its end this server would start with even older data.
 let_lead() {
     [ -n "$best" ] && [ -z "$unknown" ] || return 0
     [ -z "$silent" ] || [ "$((rounds * 2))" -gt "$FAILOVER_SECONDS" ] || return 0
@@ -116,7 +116,7 @@ has_copy() {
     return 1
 }
 
-# Whether any replica has the data. They follow this address, whoever listens here: they would copy
+# Whether any replica has the data. They follow this address, whatever listens here: they would copy
 # an empty server.
 is_copied() {
     for address in $replicas; do
@@ -125,9 +125,9 @@ is_copied() {
     return 1
 }
 
-# Sets leader and led (its epoch) if a replica said that it leads exactly our slots by now, with an
-# epoch that is not above ours. Ours is one that we took when it met another's, and ended before
-# anybody heard of it: those who elected the replica did not know it.
+# Sets leader and led (its epoch) if a replica says that it owns exactly our slots now, with an
+# epoch that is not above our own: taken when it collided with another's, and we ended before
+# any other server knew it: those that elected the replica did not.
 find_leader() {
     leader= led=
     [ -e leading ] || return 0
@@ -139,7 +139,7 @@ find_leader() {
 }
 
 # Lets this server start as the replica of the leader, as after any other failover: by its epoch it
-# would take the slots back, with what it has, and what was acknowledged meanwhile would be lost.
+# would take the slots back, with its own data, and writes acknowledged meanwhile would be lost.
 follow_leader() {
     cat nodes.conf >nodes.conf.before
     while read -r id address flags primary sent heard number link slots; do
@@ -156,9 +156,9 @@ follow_leader() {
 }
 
 # Ends the waiting process once a replica says that it leads, or all say that they cannot. Its end
-# is not waited for: an address that does not answer must not hold up the start.
+# is not waited for: an address that does not respond must not delay the start.
 # A replica that has restarted and had no link since is never elected by itself. What it has on disk
-# this server has too, if it appends every write before it acknowledges it; or neither has anything.
+# this server has too, if it appends every write before it acknowledges it; or neither has data.
 watch_replicas() {
     snapshot=" $(header)"
     history=$(saved "114 101 112 108 45 105 100")
@@ -189,7 +189,7 @@ watch_replicas() {
     + r"""
 identity="$IDENTITY $POD_NAME"
 if [ -e nodes.conf ] && [ "$(cat identity 2>/dev/null || :)" != "$identity" ]; then
-    say "this volume was used by another server; starting with an identity of its own"
+    say "this volume was used by another server; starting with its own node id"
     mv -f nodes.conf nodes.conf.foreign
 fi
 if [ "$(cat identity 2>/dev/null || :)" != "$identity" ]; then
@@ -205,8 +205,8 @@ if [ -e nodes.conf ]; then
     gone=
     [ -z "$owns" ] || [ -n "$data" ] || gone=yes
     if [ -n "$owns" ] && [ -n "$replicas" ] && { [ -n "$gone" ] || [ -e server.pid ]; }; then
-        # A server that listens here at once, whoever it says it is, would be copied by the replica.
-        say "this primary ended unsaved; its replica has ${FAILOVER_SECONDS} s to take over"
+        # The replica would copy any server that listens here at once.
+        say "this primary ended without saving; its replica has ${FAILOVER_SECONDS} s to take over"
         rm -f leading
         sleep "$FAILOVER_SECONDS" &
         waiting=$!
@@ -219,17 +219,17 @@ if [ -e nodes.conf ]; then
         trap 'exit 0' TERM INT
         find_leader
         if [ -z "$gone" ] && [ -n "$leader" ]; then
-            say "a replica leads with epoch $led, not above ours ($epoch); starting as its replica"
+            say "a replica leads with epoch $led, not above $epoch; starting as its replica"
             follow_leader
         fi
     fi
     if [ -n "$gone" ] && [ "$here" = "$POD_IP" ] && is_copied; then
-        # Where no majority elects it, the operator makes it lead, or asks a person who may.
-        say "a replica has the data of this primary and does not lead; not starting before it does"
+        # Where no majority elects it, the operator makes it lead, or asks a person to decide.
+        say "a replica has the data of this primary and does not lead; waiting until it does"
         while is_copied; do sleep 1; done
     fi
     if [ -n "$gone" ]; then
-        say "the data of this primary are gone; starting as a new node, for replicas to keep theirs"
+        say "the data of this primary is gone; starting as a new node, so that replicas keep theirs"
         mv -f nodes.conf nodes.conf.lost
     fi
 fi
@@ -252,8 +252,8 @@ exec "$SERVER" "$@"
 
 READY = (
     r"""#!/bin/sh
-# Ready: the cluster serves, and this server has what its primary has. Where nobody can be asked, a
-# listening server is ready.
+# Ready: the cluster serves, and this server has what its primary has. Where the image has no
+# client, a listening server is ready.
 set -u
 """
     + CAN_ASK
@@ -268,9 +268,10 @@ exit 1
 
 STOP = (
     r"""#!/bin/sh
-# Runs before the server is told to stop. A primary with slots that somebody follows serves on until
-# a replica has taken over: nothing that it acknowledged is lost. The operator sees to that, and
-# knows when the last election was; if it is away, the replica is asked from here. CL-19, CL-23
+# Runs before the server gets SIGTERM. A primary with slots and a replica keeps serving until
+# a replica has taken over: nothing that it acknowledged is lost. The operator starts the
+# switchover, and knows when the last election was; if it is down, this script asks the
+# replica. CL-19, CL-23
 set -u
 """
     + TALK
@@ -282,7 +283,7 @@ leads() {
     done | { read -r owns || :; [ -n "$owns" ]; }
 }
 
-# Waits until this server leads nobody any more, for so many seconds.
+# Waits until this server has no replica any more, for so many seconds.
 wait_led() {
     left=$(($1 * 5))
     while leads; do

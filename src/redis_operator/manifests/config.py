@@ -1,7 +1,7 @@
 """The server's configuration for one database and one version. Pure.
 
-Three sources, later ones win: what keeps a database of its mode safe, what the spec's fields mean,
-and what the person wrote under `spec.config` (validated before: it holds nothing that is ours).
+Three sources, later ones take precedence: what keeps a database of its mode safe, the fields of the
+spec, and `spec.config` (validated before: it has no directive that the operator manages).
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ _SAVE_POINTS = "3600 1 300 100 60 10000"
 
 
 def config_file_name(version: Version) -> str:
-    """The file that servers of this version read."""
+    """Return the name of the file that servers of this version read."""
     return f"{version.engine}-{version.major}.{version.minor}.conf"
 
 
 def directives(spec: RedisSpec, version: Version) -> dict[str, str]:
-    """Every directive a server of this version gets, by name."""
+    """Return every directive of a server of this version, by name."""
     found = _without_words(spec, version)
     for name, value in sorted(spec.config.items()):
         if is_known(name, version) and _is_free(spec, name):
@@ -60,7 +60,7 @@ def directives(spec: RedisSpec, version: Version) -> dict[str, str]:
 
 
 def _is_free(spec: RedisSpec, name: str) -> bool:
-    """Whether a directive is the owner's to set; validation refuses others before they get here."""
+    """Whether a directive may be set by the user; validation refuses others before."""
     if name == "save":
         return _uses_rdb(spec.persistence)
     return limitation(name) is None
@@ -69,7 +69,7 @@ def _is_free(spec: RedisSpec, name: str) -> bool:
 def config_file(
     spec: RedisSpec, version: Version, accepted: Mapping[str, str] | None = None
 ) -> str:
-    """The configuration file of servers of this version, with live values only as accepted."""
+    """Return the configuration file of servers of this version, with only accepted live values."""
     found, usual = directives(spec, version), _without_words(spec, version)
     for name in _chosen_for_boot(spec, version):
         found.pop(name)
@@ -84,24 +84,25 @@ def config_file(
 
 
 def proposed(spec: RedisSpec, version: Version) -> dict[str, str]:
-    """Live directives whose value a person chose: a server is asked before a file has them."""
+    """Return live directives of the user: a server is asked before they are written to a file."""
     chosen = {*spec.config, "maxmemory"}
     live = live_directives(spec, version)
     return {name: value for name, value in live.items() if name in chosen}
 
 
 def proven(spec: RedisSpec, version: Version, accepted: Mapping[str, str] | None) -> dict[str, str]:
-    """Those directives at the last value that a server accepted; none before the first was asked.
+    """Return those directives at the last value that a server accepted; none before the first
+    check.
 
-    At creation too: a value that only a server can refuse is refused by one that runs, and never
-    keeps all of them from starting. IN-27
+    This holds at creation too: a value that only a server can refuse is refused by one that runs,
+    and never keeps all of them from starting. IN-27
     """
     taken = accepted or {}
     return {name: taken[name] for name in proposed(spec, version) if name in taken}
 
 
 def as_started(spec: RedisSpec, kind: Persistence | None) -> RedisSpec:
-    """The spec as servers start with it: with the kind of persistence whose files they have."""
+    """Return the spec that servers start with: with the persistence whose files they have."""
     if kind is None or kind is spec.persistence:
         return spec
     return replace(spec, durability=replace(spec.durability, persistence=kind))
@@ -113,10 +114,11 @@ def live_directives(
     once_set: AbstractSet[str] = frozenset(),
     started: Persistence | None = None,
 ) -> dict[str, str]:
-    """Those directives that a running server must have and can be given without a restart.
+    """Return the directives that a running server must have and can get without a restart.
 
-    What was set once and is no more is among them, at its default. While servers are `started` with
-    another kind of persistence than the spec asks for, they write the files of both. CL-33
+    A directive that was removed from the spec is among them, at its default. While servers are
+    `started` with another kind of persistence than the spec asks for, they write the files of both.
+    CL-33
     """
     wanted = directives(spec, version)
     if started is not None and started is not spec.persistence:
@@ -137,16 +139,17 @@ def live_directives(
 
 
 def _removed(once_set: AbstractSet[str], wanted: Mapping[str, str]) -> list[str]:
-    """What was set once and is no more under any of its names."""
+    """Return the directives that were removed under all of their names."""
     present = {ALIASES.get(name, name) for name in wanted}
     return sorted(name for name in once_set if ALIASES.get(name, name) not in present)
 
 
 def boot_settings(spec: RedisSpec, version: Version) -> str:
-    """What a person chose and only a start can apply: a pod starts as it was made.
+    """Return the directives of the user that only a start can apply: a pod keeps those it started
+    with.
 
-    It is part of the pod and not of the file that all pods read. A value that a server refuses
-    stops the first pod that is made with it, and no other one that happens to restart.
+    They are part of the pod and not of the file that all pods read. A value that a server refuses
+    stops the first pod that is created with it, and no other one that happens to restart.
     """
     return render(sorted(_chosen_for_boot(spec, version).items()))
 
@@ -157,9 +160,9 @@ def _chosen_for_boot(spec: RedisSpec, version: Version) -> dict[str, str]:
 
 
 def boot_digest(spec: RedisSpec, version: Version, once_set: AbstractSet[str] = frozenset()) -> str:
-    """A hash of what only a restart can change; it is part of the pod template.
+    """Return a hash of what only a restart can change; it is part of the pod template.
 
-    Also of a live directive that was removed and whose default is not known.
+    A live directive that was removed and whose default is not known is part of it.
     """
     wanted = directives(spec, version)
     live = live_directives(spec, version, once_set)
@@ -173,7 +176,7 @@ def boot_digest(spec: RedisSpec, version: Version, once_set: AbstractSet[str] = 
 
 
 def _without_words(spec: RedisSpec, version: Version) -> dict[str, str]:
-    """The directives of a database whose owner has written none."""
+    """Return the directives of a database with an empty spec.config."""
     return dict(_safe(spec, version)) | _persistence(spec) | _memory(spec, version)
 
 
@@ -205,7 +208,7 @@ def _persistence_of(*, aof: bool, rdb: bool) -> dict[str, str]:
         "appendonly": "yes" if aof else "no",
         "appendfsync": "everysec",
         "save": _SAVE_POINTS if rdb else "",
-        # Without persistence, a file left by a sync would be loaded as if it were the present.
+        # Without persistence, a file left by a sync would be loaded as current data.
         "rdb-del-sync-files": "no" if aof or rdb else "yes",
     }
 

@@ -1,4 +1,4 @@
-"""What the spec does not say and the objects need: versions, images, passwords, where we run."""
+"""What the objects need beside the spec: versions, images, passwords, the operator's namespace."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["Facts", "Filling", "Former", "Passwords", "Restore", "Rotation", "So
 class Stage(Enum):
     """How far a change of passwords has come."""
 
-    ACCEPT = "accept"  # servers learn the new ones; everybody still uses the old ones
-    USE = "use"  # everybody is given the new ones; servers still accept the old ones
+    ACCEPT = "accept"  # servers accept the new ones too; clients still use the old ones
+    USE = "use"  # clients use the new ones; servers still accept the old ones
 
 
 class Rotation(Struct, frozen=True):
-    """Passwords that are being replaced: what servers accept beside those that are in use.
+    """Passwords that are being replaced: servers accept them beside those that are in use.
 
     In the first stage these are the new ones, in the second the old ones.
     """
@@ -44,11 +44,11 @@ class Former(Struct, frozen=True):
 
 
 class Passwords(Struct, frozen=True):
-    """The password that each user is given now. Their text form hides them.
+    """The current password of each user. Their text form hides them.
 
-    `serial` counts the changes, so that of two copies the newer one is known. `marked` is the
-    request for new ones that was last followed. `wished` is what the owner's Secret says of the
-    default user, when that is not in use yet. The exporter reads its password only when it starts:
+    `serial` counts the changes, so that the newer one of two copies is known. `marked` is the last
+    request for new ones that was carried out. `wished` is the password of the default user in the
+    user's Secret, when it is not in use yet. The exporter reads its password only when it starts:
     the one before stays valid, as `exporter_before`, and those before it, `exporter_earlier`, as
     long as there is a pod that may have started with them.
     """
@@ -68,11 +68,11 @@ class Passwords(Struct, frozen=True):
     exporter_earlier: tuple[Former, ...] = ()
 
     def has(self, user: str) -> bool:
-        """Whether there is such a user: one for backups only from the first backup on."""
+        """Whether there is such a user: the one for backups exists from the first backup on."""
         return user != "backup" or bool(self.backup)
 
     def accepted(self, user: str) -> tuple[str, ...]:
-        """Every password that servers accept of a user, the one in use first."""
+        """Return every password of a user that servers accept, the one in use first."""
         found = [getattr(self, user)]
         if self.rotation is not None and user in self.rotation.others:
             found.append(self.rotation.others[user])
@@ -87,7 +87,7 @@ class Passwords(Struct, frozen=True):
 
 
 class SourceLogin(Struct, frozen=True):
-    """How to log in to an external server; without a password, not at all."""
+    """The login to an external server; without a password there is none."""
 
     username: str
     password: str
@@ -97,39 +97,40 @@ class SourceLogin(Struct, frozen=True):
 
 
 class Restore(Struct, frozen=True):
-    """The backup that a new database begins with: where its worker is, or why there is none."""
+    """The backup that a new database starts with: the address of its worker, or why there is
+    none."""
 
     backup: str
     host: str = ""
     problem: str = ""
-    coming: bool = False  # the worker is on its way: there is no reason to worry
+    coming: bool = False  # the worker is starting: not an error
 
 
 class Filling(Struct, frozen=True):
-    """A backup that a worker gives to the primaries of a database, key by key.
+    """A backup that a worker writes to the primaries of a database, key by key.
 
-    `carried` tells which history each primary had whom the worker gave its keys, once it is done.
-    With the name and the uid of a `RedisRestore` the database was in use before: what it had is
-    dropped first where it `empties`, by the Job named `job`. `served`: clients are served still,
-    and shut out only by the file that servers start with. `shut`: in this pass every server that
-    answers was seen to have shut clients out.
+    `carried` is the history of each primary that the worker has filled, once it is done. With the
+    name and the uid of a `RedisRestore` the database was in use before: its data is dropped first
+    where it `empties`, by the Job named `job`. `served`: clients are still served, and are refused
+    only by the file that servers start with. `shut`: in this pass every server that responds was
+    observed to refuse clients.
     """
 
     backup: str
-    message: str = ""  # how far it is
-    problem: str = ""  # why it does not go on
+    message: str = ""  # its progress
+    problem: str = ""  # why it makes no progress
     carried: Mapping[str, str] | None = None
     restore: str = ""
     uid: str = ""
     job: str = ""
     empties: bool = False
-    closing: bool = False  # its clients are being shut out
+    closing: bool = False  # clients are being disconnected
     served: bool = False
     shut: bool = False
 
 
 class Opening(Struct, frozen=True):
-    """A `RedisRestore` that is done with the data; `opened`: servers let clients in again."""
+    """A `RedisRestore` that is done with the data; `opened`: clients can connect again."""
 
     restore: str
     uid: str
@@ -139,28 +140,28 @@ class Opening(Struct, frozen=True):
 class Facts(Struct, frozen=True):
     """Everything `build` needs besides the object itself.
 
-    `running` lists versions that servers still run while another is wanted: their files are kept,
-    so that a pod of the old version can restart. `pods` says how many pods a shard has where that
-    is not yet what the spec says: a shard still to be drained, a replica not yet removed.
-    `identity` is what volumes are marked with; it differs from the object's uid only when a
-    database is recreated on volumes that were retained. `once_set` names the directives that the
-    spec has or had: one that it has no more goes back to its default. `accepted` are the values of
-    live directives that servers are known to take, None where none was asked yet: what is not among
-    them stays out of the files, so that no pod starts with a value that no server has taken.
-    `persistence` is what pods start with while the spec asks for another kind and servers have not
-    written the files of that kind yet; None: what the spec says. `becomes` is the spec of a
-    database that leaves its mode: its pods are made for the next mode, and all else is as it was.
+    `running` lists versions that servers still run while another is desired: their files are kept,
+    so that a pod of the old version can restart. `pods` is the number of pods of a shard where it
+    differs from the spec: a shard still to be drained, a replica not yet removed. `identity` is the
+    uid on volumes; it differs from the object's uid only when a database is recreated on volumes
+    that were retained. `once_set` names the directives that the spec has or had: one that was
+    removed goes back to its default. `accepted` are the values of live directives that servers are
+    known to accept, None before the first check: others are not written to the files, so that no
+    pod starts with a value that no server has accepted. `persistence` is the kind that pods start
+    with while the spec asks for another kind and servers have not written the files of that kind
+    yet; None: that of the spec. `becomes` is the spec of a database that changes its mode: its pods
+    are those of the next mode, and all other objects stay.
     """
 
     version: Version
     image: str
     passwords: Passwords
     exporter_image: str = ""
-    minimum_patch: str = ""  # the oldest patch level of the version that is safe
+    minimum_patch: str = ""  # the oldest safe patch level of the version
     deprecated: bool = False
     running: tuple[Version, ...] = ()
     pods: Mapping[int, int] = field(default_factory=dict)
-    client_address: str = ""  # what the binding names instead of a host that DNS knows
+    client_address: str = ""  # for the binding, instead of a host that needs DNS
     sentinel_address: str = ""  # the same for sentinels
     operator_namespace: str = ""
     operator_labels: Mapping[str, str] = field(
@@ -171,31 +172,32 @@ class Facts(Struct, frozen=True):
     accepted: Mapping[str, str] | None = None
     persistence: Persistence | None = None
     becomes: RedisSpec | None = None
-    holds_losses: bool = False  # it was in use, and its data were not given up
+    holds_losses: bool = False  # it was in use, and its data was not given up
     source: SourceLogin | None = None  # of the external server that is followed
     source_problem: str = ""  # why that login is not known
     restore: Restore | None = None
     backup: str = ""  # the name of one that is being read
-    filling: Filling | None = None  # it is given the content of a backup, and clients are shut out
-    opening: Opening | None = None  # the restore whose end waits for clients to be let in
+    filling: Filling | None = None  # it is filled from a backup, and clients cannot connect
+    opening: Opening | None = None  # the restore whose end waits until clients can connect
     sidecar_broken: bool = False  # a pod is not ready though its server is
+    sentinel_sidecar_broken: bool = False  # the same of a pod with a sentinel
 
     @property
     def is_closed(self) -> bool:
-        """Whether servers start with clients shut out."""
+        """Whether servers start in a state that refuses clients."""
         return self.filling is not None
 
     @property
     def shuts_out(self) -> bool:
-        """Whether servers that run shut clients out."""
+        """Whether running servers refuse clients."""
         return self.filling is not None and not self.filling.served
 
     @property
     def is_proven(self) -> bool:
-        """Whether servers shut clients out by their file alone, to see that they have it."""
+        """Whether servers refuse clients only by their file, to check that they have it."""
         return self.filling is not None and self.filling.closing
 
     @property
     def is_emptied(self) -> bool:
-        """Whether a worker may drop what the database has."""
+        """Whether a worker may drop the data of the database."""
         return self.filling is not None and self.filling.empties

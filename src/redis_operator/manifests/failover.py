@@ -22,7 +22,7 @@ _HANDOVER_SECONDS: Final = 20
 
 
 def sentinel_of(spec: RedisSpec) -> Sentinel:
-    """What is asked of the sentinels: three, more than half agree, if nothing else is said."""
+    """Return the settings of the sentinels; by default three, and more than half must agree."""
     return spec.sentinel or Sentinel()
 
 
@@ -58,7 +58,7 @@ def _settings(spec: RedisSpec, version: Version) -> list[Directive]:
 
 
 def _files(redis: Redis, facts: Facts) -> dict[str, str]:
-    """Tell servers where sentinels are: by an address where nothing resolves names."""
+    """Return the address of the sentinels for servers: an IP address where there is no DNS."""
     name, namespace = redis.metadata.name, redis.metadata.namespace
     host = facts.sentinel_address or f"{names.sentinel_service(name)}.{namespace}.svc"
     return {"sentinel-host": host}
@@ -103,5 +103,6 @@ FAILOVER: Final = Layout(
         pods=lambda spec: sentinel_of(spec).replicas,
         quorum=lambda spec: sentinel_of(spec).agreeing,
         settings=_sentinel_settings,
+        exporter=lambda spec: sentinel_of(spec).exporter.enabled,
     ),
 )

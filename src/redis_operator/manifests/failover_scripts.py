@@ -1,4 +1,4 @@
-"""The scripts of mode Failover: servers that boot as replicas of nobody, and sentinels."""
+"""The scripts of mode Failover: servers that start as replicas without a primary, and sentinels."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ __all__ = [
 
 NO_PRIMARY = "127.0.0.1"
 """The primary of a server that has none. Nothing listens there, so writes are refused; the port
-tells whether the server found files (1), none (2), or files of a server that led when it was told
-to stop (3)."""
+says whether the server found files (1), none (2), or files of a server that was the primary when it
+was stopped (3)."""
 
 _NAMED = r"""
-# What a sentinel answers.
+# The reply of a sentinel.
 ask_sentinel() { (PORT=${SENTINEL_PORT:-26379}; ask_at "$(cat "$CONFIG/sentinel-host")" "$1"); }
 
 cr=$(printf '\r')
@@ -47,8 +47,8 @@ is_named() {
 BOOT_SERVER = (
     r"""#!/bin/sh
 # Starts a server of a replicated database. It never starts as a primary: an empty one would be
-# copied by all the others. It follows nobody, refuses writes, and no sentinel may promote it, until
-# the operator has seen what it holds and named the primary.
+# copied by all the others. It has no primary, refuses writes, and no sentinel may promote it, until
+# the operator has observed its data and chosen the primary.
 set -eu"""
     + LIFE
     + TALK
@@ -80,9 +80,9 @@ watch_sentinels() {
     kill "$1"
 }
 
-# A primary that was killed and listens again at once would be a silent one to the sentinels for
+# A primary that was killed and listens again at once would count as up for the sentinels for
 # half a minute: they replace one that is down within seconds.
-# A pod that was made for mode Standalone, and lives on in this one, is told of no sentinels.
+# A pod that was created in mode Standalone, and still runs in this one, has no sentinels.
 if [ -e server.pid ] && [ -s "$CONFIG/sentinel-host" ] && [ -n "${PRIMARY_NAME:-}" ]; then
     sleep "$FAILOVER_SECONDS" &
     waiting=$!
@@ -94,14 +94,14 @@ if [ -e server.pid ] && [ -s "$CONFIG/sentinel-host" ] && [ -n "${PRIMARY_NAME:-
     trap 'exit 0' TERM INT
 fi
 
-# What this server took beside the primary of the database is kept, and never served again.
+# Writes of this server while another one was the primary are kept, and never served again.
 if [ -e put-aside ]; then
     when=$(cat put-aside)
     for file in dump.rdb appendonly.aof appendonlydir; do
         [ ! -e "$file" ] || mv -f "$file" "aside-$when-$file"
     done
     rm -f put-aside led led-before
-    say "what this server took beside the primary is kept in $DATA/aside-$when-*"
+    say "writes of this server while another one was the primary are kept in $DATA/aside-$when-*"
 fi
 
 identity="$IDENTITY $POD_NAME"
@@ -118,16 +118,17 @@ if [ "$found" != "$identity" ]; then
 """
     + APPEND
     + rf"""
-# That it led when it was stopped counts until it has a role again, however often it starts.
+# That it was the primary when it was stopped counts until it has a role again.
 [ ! -e led ] || mv -f led led-before
-if [ -z "$data" ]; then nobody=2; elif [ -e led-before ]; then nobody=3; else nobody=1; fi
-# No file is named first: whoever asks for CONFIG REWRITE, as sentinels do, changes nothing that the
+no_primary=1
+if [ -z "$data" ]; then no_primary=2; elif [ -e led-before ]; then no_primary=3; fi
+# No file is named first: CONFIG REWRITE, which sentinels send, changes nothing that the
 # next start reads.
 set -- --include "$CONFIG/$CONFIG_FILE" --include "$USERS/replication.conf" \
     --aclfile "$USERS/$ACL_FILE" --appendonly "$append" --dir "$DATA" \
     --pidfile "$DATA/server.pid" --logfile "" \
     --replica-announce-ip "$POD_IP" --replica-announce-port "$PORT" \
-    --replicaof {NO_PRIMARY} "$nobody" --replica-priority 0
+    --replicaof {NO_PRIMARY} "$no_primary" --replica-priority 0
 """
     + SETTINGS
     + r"""exec "$SERVER" "$@"
@@ -136,7 +137,7 @@ set -- --include "$CONFIG/$CONFIG_FILE" --include "$USERS/replication.conf" \
 
 READY_SERVER = (
     r"""#!/bin/sh
-# Ready: a primary, or a replica that has what its primary has. Where nobody can be asked, a
+# Ready: a primary, or a replica that has what its primary has. Where the image has no client, a
 # listening server is ready.
 set -u
 """
@@ -149,24 +150,24 @@ is_ready() {
     return 1
 }
 
-# A server that is about to be ready, as when its primary was just named, waits for no next probe.
+# A server that is about to be ready, as when its primary was just named, needs no second probe.
 left=4
 until is_ready; do
     [ "$left" -gt 0 ] || exit 1
     left=$((left - 1))
     sleep 0.4 2>/dev/null || exit 1
 done
-# It has a role again: that it led before it started says nothing any more.
+# It has a role again: its role before the start no longer counts.
 rm -f "$DATA/led-before"
 """
 )
 
 STOP_SERVER = (
     r"""#!/bin/sh
-# Runs before the server is told to stop. A primary that somebody follows serves on until the
-# operator has handed its place over: nothing that it acknowledged is lost. SE-01
-# A primary in memory that nobody has copied yet is the last one that has the data: it waits longer,
-# until a replica has them too.
+# Runs before the server gets SIGTERM. A primary with a replica keeps serving until the
+# operator has promoted a replica: nothing that it acknowledged is lost. SE-01
+# A primary in memory without a complete replica has the only copy of the data: it waits longer,
+# until a replica has it too.
 set -u
 """
     + TALK
@@ -178,8 +179,8 @@ is_followed() {
     return 1
 }
 
-# Whether the data are in the memory of this primary and nowhere else. The sentinels of a database
-# that is deleted or hibernates end with it: where none names this server, nobody will copy it.
+# Whether the data is only in the memory of this primary. The sentinels of a database
+# that is deleted or hibernates end with it: where none names this server, no replica will copy it.
 is_only_copy() {
     [ "$PERSISTENCE" = none ] || return 1
     answer=$(ask "INFO replication" "INFO keyspace")
@@ -208,8 +209,8 @@ hand_over() {
 """
     + WAIT_SAVED
     + r"""
-# Whether the sentinels name another server. What a client says of a sentinel that does not respond
-# has an address in it too, and does not count.
+# Whether the sentinels name another server. The error of a client for a sentinel that does not
+# respond has an address in it too, and does not count.
 is_replaced() {
     other=
     for word in $(ask_sentinel "SENTINEL GET-MASTER-ADDR-BY-NAME ${PRIMARY_NAME:-}"); do
@@ -223,8 +224,8 @@ is_replaced() {
     [ -n "$other" ]
 }
 
-# A primary that the operator has marked, and the sentinels do not name, took writes that no other
-# server has: its next start keeps them under another name.
+# A primary that the operator has marked, and the sentinels do not name, accepted writes that no
+# other server has: its next start keeps them under another name.
 put_aside() {
     case $(ask "INFO replication" "CONFIG GET replica-priority") in
         *role:master*replica-priority*7777*) ;;
@@ -236,7 +237,7 @@ put_aside() {
 }
 
 # A primary that ends, and that the sentinels have not replaced, leaves a note on its volume: where
-# all servers start again, append-only files do not tell whose data are the last.
+# all servers start again, append-only files do not show which server has the newest data.
 note_lead() {
     [ "$PERSISTENCE" != none ] || return 0
     case $(ask "INFO replication") in *role:master*) ;; *) return 0 ;; esac
@@ -254,15 +255,15 @@ wait_saved
 
 BOOT_SENTINEL = (
     r"""#!/bin/sh
-# Starts a sentinel. Its id is always that of its place: one that comes back is the one that the
-# others know, at another address, and not one more. What it monitors it is told by the operator,
-# and keeps in its file while the pod lives.
+# Starts a sentinel. Its id depends on its pod's number: one that restarts is the one that the
+# others know, at another address, and not one more. The operator configures what it monitors,
+# and it keeps that in its file as long as the pod exists.
 set -eu"""
     + LIFE
     + r"""
 id=$(printf '%s%08x' "$SENTINEL_ID" "${POD_NAME##*-}")
 if [ -e starting ] && [ -e sentinel.conf ]; then
-    say "the last start came to nothing; what this sentinel kept is put aside"
+    say "the last start failed; the file of this sentinel is moved to sentinel.conf.bad"
     mv -f sentinel.conf sentinel.conf.bad
 fi
 : >starting
@@ -276,8 +277,8 @@ if [ ! -s sentinel.conf ]; then
     } >sentinel.conf.new
     mv -f sentinel.conf.new sentinel.conf
 fi
-# A pod whose node was started again has its files and another address: the others would go on to
-# ask for its vote at the old one.
+# A pod whose node was started again has its files and another address: the others would keep
+# asking for its vote at the old one.
 announced="sentinel announce-ip \"$POD_IP\""
 case $(cat sentinel.conf) in
     *"$announced"*) ;;
@@ -297,7 +298,7 @@ exec "$SERVER" "$DATA/sentinel.conf" --sentinel
 
 READY_SENTINEL = (
     r"""#!/bin/sh
-# Ready: the sentinel answers. What it keeps can be read, since it has started with it.
+# Ready: the sentinel responds. Its file is valid, since it has started with it.
 set -u
 """
     + CAN_ASK

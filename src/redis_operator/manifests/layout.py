@@ -1,7 +1,7 @@
 """What a database of one mode consists of, as values: names, labels, ports, files, Services. Pure.
 
-Whether a pod belongs to a database, and to which group of it, is said by its labels. Its name is
-only asked where labels were taken from it, so that they can be given back.
+The labels of a pod say whether it belongs to a database, and to which group of it. Its name is only
+used where labels were removed, so that they can be restored.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class ServiceRow(Struct, frozen=True):
     """One Service beside the governing one and the one for metrics."""
 
     name: Callable[[str], str]  # of the database's name
-    role: str = ""  # picks pods by their role; empty: all of them
-    optioned: bool = False  # follows spec.service: the door for clients
-    sentinels: bool = False  # leads to the sentinels and not to servers
+    role: str = ""  # selects pods by their role; empty: all of them
+    optioned: bool = False  # follows spec.service: the Service for clients
+    sentinels: bool = False  # selects the sentinels and not servers
 
     @property
     def key(self) -> str:
-        """What the status calls the endpoint."""
+        """The name of the endpoint in the status."""
         found = {"primary": "primaries", "replica": "replicas", "": "clients"}[self.role]
         return "sentinels" if self.sentinels else found
 
@@ -55,6 +55,7 @@ class Sentinels(Struct, frozen=True):
     pods: Callable[[RedisSpec], int]
     quorum: Callable[[RedisSpec], int]
     settings: Callable[[RedisSpec], tuple[tuple[str, str], ...]]  # of SENTINEL SET
+    exporter: Callable[[RedisSpec], bool]  # whether one runs beside each
 
 
 class Layout(Struct, frozen=True):
@@ -62,8 +63,8 @@ class Layout(Struct, frozen=True):
 
     workload: Callable[[str, int], str]  # names the StatefulSet of a group
     group_of: Callable[[str, str], int | None]  # the group of a workload of that name, or None
-    group_label: str  # tells the group of a pod; part of selectors, so it never changes
-    labels: Mapping[str, str]  # further labels by which pods are picked
+    group_label: str  # the label with the group of a pod; part of selectors, so it never changes
+    labels: Mapping[str, str]  # further labels that select pods
     scripts: Mapping[str, str]
     settings: Callable[[RedisSpec, Version], list[Directive]]
     files: Callable[[Redis, Facts], dict[str, str]]  # more files that pods read
@@ -71,59 +72,59 @@ class Layout(Struct, frozen=True):
     announces: Callable[[Redis, Version], dict[str, str]]  # variables on how others see the server
     ports: tuple[Port, ...]  # of the server, the one for clients first
     services: tuple[ServiceRow, ...]
-    binding: Mapping[str, str]  # more keys of the Secret that tells how to connect
-    users: Mapping[str, Callable[[Version], str]]  # that servers have, and what each may do
-    everything: str = ""  # how a person names all data when giving them up; empty: by their slots
+    binding: Mapping[str, str]  # more keys of the connection Secret
+    users: Mapping[str, Callable[[Version], str]]  # the users of servers, and their ACL rules
+    everything: str = ""  # how a person names all data to accept its loss; empty: by slots
     sentinels: Sentinels | None = None
 
     def groups(self, spec: RedisSpec) -> tuple[int, ...]:
-        """The numbers of the groups that a database has, that of its sentinels last."""
+        """Return the numbers of the groups of a database, that of its sentinels last."""
         servers = tuple(range(spec.shards))
         return servers if self.sentinels is None else (*servers, self.sentinels.group)
 
     def pods(self, spec: RedisSpec, group: int) -> int:
-        """How many pods a group has by the spec."""
+        """Return the number of pods of a group in the spec."""
         found = self.sentinels
         if found is not None and found.group == group:
             return found.pods(spec)
         return 1 + spec.replicas
 
     def is_sentinel(self, group: int) -> bool:
-        """Whether the pods of a group run sentinels."""
+        """Return whether the pods of a group run sentinels."""
         return self.sentinels is not None and self.sentinels.group == group
 
     def port(self, group: int) -> int:
-        """The port at which the pods of a group are spoken to."""
+        """Return the port of the pods of a group."""
         found = self.sentinels
         return found.port.number if found is not None and found.group == group else CLIENT_PORT
 
     def group_labels(self, group: int) -> dict[str, str]:
-        """Labels of the objects of one group."""
+        """Return the labels of the objects of one group."""
         found = self.sentinels
         labels = found.labels if found is not None and found.group == group else self.labels
         return dict(labels) | {self.group_label: str(group)}
 
     def selector(self, database: str, group: int) -> dict[str, str]:
-        """Labels that pick the pods of a group. They never change."""
+        """Return the labels that select the pods of a group. They never change."""
         return {DATABASE_LABEL: database} | self.group_labels(group)
 
     def pod(self, database: str, group: int, ordinal: int) -> str:
-        """Name one pod of a group."""
+        """Return the name of one pod of a group."""
         return f"{self.workload(database, group)}-{ordinal}"
 
     def claim(self, database: str, group: int, ordinal: int) -> str:
-        """Name the volume claim of one pod."""
+        """Return the name of the volume claim of one pod."""
         return f"data-{self.pod(database, group, ordinal)}"
 
     def group_told(self, labels: Mapping[str, str]) -> int | None:
-        """Read the group of an object from its labels; None: they do not tell."""
+        """Return the group of an object from its labels; None: they do not say."""
         told = labels.get(self.group_label, "")
         return int(told) if told.isdecimal() else None
 
     def place_of(
         self, database: str, pod: str, labels: Mapping[str, str] | None = None
     ) -> Place | None:
-        """Where a pod belongs, by its labels, else by its name; None: not to this database.
+        """Return the place of a pod, by its labels, else by its name; None: not of this database.
 
         The number within the group is the end of the name, as StatefulSets give names.
         """

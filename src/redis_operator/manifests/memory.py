@@ -23,16 +23,17 @@ def memory_limit(spec: RedisSpec) -> int | None:
 
 
 def backlog_bytes(limit: int | None) -> int:
-    """The replication backlog: as large as a restart needs, never a big part of the memory."""
+    """Return the size of the replication backlog: enough for a restart, a small part of the
+    memory."""
     if limit is None:
         return _LARGEST_BACKLOG
     return max(_SMALLEST_BACKLOG, min(_LARGEST_BACKLOG, limit // 16)) // _MIB * _MIB
 
 
 def maxmemory_bytes(spec: RedisSpec) -> int:
-    """maxmemory: what is left of the limit for data when the server also saves and syncs.
+    """Return maxmemory: what is left of the limit for data when the server saves and syncs.
 
-    0 means no limit, and a share that the spec names is taken as it is. A server that never forks
+    0 means no limit, and a share that the spec names is used unchanged. A server that never forks
     (no disk, no replica) may use more of its memory.
     """
     limit = memory_limit(spec)

@@ -1,4 +1,4 @@
-"""How everything is called: a function of the database's name, so nothing is ever looked up."""
+"""Names and labels of all objects: functions of the database's name, so none is ever looked up."""
 
 from __future__ import annotations
 
@@ -51,6 +51,7 @@ __all__ = [
     "replicas_service",
     "selector",
     "sentinel_service",
+    "sentinel_stats_service",
     "shard",
     "stats_service",
     "users_secret",
@@ -82,14 +83,14 @@ WORKER_LABEL: Final = "redisoperator.dev/worker"
 POINT_LABEL: Final = "redisoperator.dev/point-of"
 """On the Job and the pod of the worker that takes a restore point: the name of its schedule."""
 ARCHIVE_LABEL: Final = "redisoperator.dev/archive"
-"""On the worker that archives and what it is given: the name of its schedule."""
+"""On the worker that archives and on its objects: the name of its schedule."""
 _READER_LABEL: Final = "redisoperator.dev/backs-up"
 ROTATE_ANNOTATION: Final = "redisoperator.dev/rotate-passwords"
 NEW_PASSWORDS_ANNOTATION: Final = "redisoperator.dev/accept-new-passwords"
 
 
 class Place(Struct, frozen=True, order=True):
-    """Where a pod is meant to be: the number of its group, and its own within the group."""
+    """The place of a pod: the number of its group, and its own within the group."""
 
     shard: int
     ordinal: int
@@ -101,7 +102,7 @@ def shard(name: str, number: int) -> str:
 
 
 def nodes_service(name: str) -> str:
-    """The headless Service that gives every pod its name."""
+    """The headless Service that gives every pod its DNS name."""
     return f"{name}-nodes"
 
 
@@ -111,17 +112,17 @@ def client_service(name: str) -> str:
 
 
 def primaries_service(name: str) -> str:
-    """The Service that reaches primaries only."""
+    """The Service of primaries only."""
     return f"{name}-primaries"
 
 
 def replicas_service(name: str) -> str:
-    """The Service that reaches replicas only."""
+    """The Service of replicas only."""
     return f"{name}-replicas"
 
 
 def primary_name(namespace: str, name: str) -> str:
-    """What sentinels call the primary: no two databases of a cluster share it."""
+    """The name of the primary at the sentinels: no two databases of a cluster share it."""
     return f"{namespace}.{name}"
 
 
@@ -130,8 +131,13 @@ def sentinel_service(name: str) -> str:
     return f"{name}-sentinel"
 
 
+def sentinel_stats_service(name: str) -> str:
+    """The Service that leads to the exporters of all sentinels."""
+    return f"{name}-sentinel-stats"
+
+
 def stats_service(name: str) -> str:
-    """The Service that exporters are scraped through."""
+    """The Service of the exporters."""
     return f"{name}-stats"
 
 
@@ -146,7 +152,7 @@ def auth_secret(name: str) -> str:
 
 
 def users_secret(name: str) -> str:
-    """ACL files and the passwords of our own users."""
+    """ACL files and the passwords of the operator's users."""
     return f"{name}-users"
 
 
@@ -161,12 +167,12 @@ def admin_secret(name: str) -> str:
 
 
 def connection_secret(name: str) -> str:
-    """How to connect, in the Service Binding layout."""
+    """The connection details, in the Service Binding layout."""
     return f"{name}-conn"
 
 
 def selector(name: str) -> dict[str, str]:
-    """Labels that pick the pods of a database. They never change."""
+    """Labels that select the pods of a database. They never change."""
     return {DATABASE_LABEL: name}
 
 
@@ -196,7 +202,7 @@ def archiver_name(schedule: str) -> str:
 
 
 def filler_labels(name: str) -> dict[str, str]:
-    """Labels of the worker that gives a new database the content of a backup."""
+    """Labels of the worker that fills a new database from a backup."""
     return {WORKER_LABEL: "restore", RESTORED_LABEL: name}
 
 

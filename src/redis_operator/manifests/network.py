@@ -1,4 +1,4 @@
-"""Who may reach the servers. Pure."""
+"""The NetworkPolicy of a database. Pure."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ __all__ = ["network_policy"]
 def network_policy(redis: Redis, facts: Facts) -> Object:
     """Clients may use the client port; only servers of this same database may use the bus.
 
-    The bus has no passwords: whoever reaches it can join two clusters for ever, so that port is
-    closed to everybody else even inside the namespace.
+    The bus has no passwords: a client that reaches it can join two clusters permanently, so that
+    port is closed to all others even inside the namespace.
     """
     name = redis.metadata.name
     layout = layout_of(redis)
@@ -26,7 +26,7 @@ def network_policy(redis: Redis, facts: Facts) -> Object:
     doors = [names.CLIENT_PORT, *([layout.sentinels.port.number] if layout.sentinels else [])]
     ingress = [_allow([*clients, _operator(facts)], *doors)]
     if redis.spec.network_policy.clients and facts.passwords.backup:
-        # where not every pod of the namespace is let in anyway
+        # where not every pod of the namespace can connect already
         workers = {"podSelector": {"matchLabels": names.reader_labels(name)}}
         ingress.append(_allow([workers], names.CLIENT_PORT))
     if redis.spec.network_policy.clients and facts.filling is not None:
@@ -35,7 +35,8 @@ def network_policy(redis: Redis, facts: Facts) -> Object:
     if len(ports) > 1 or layout.sentinels is not None:
         own = [*(port.number for port in ports), *doors[1:]]
         ingress.insert(0, _allow([ourselves], *own))
-    if redis.spec.monitoring.exporter:
+    beside = layout.sentinels is not None and layout.sentinels.exporter(redis.spec)
+    if redis.spec.monitoring.exporter or beside:
         ingress.append(_allow([], names.EXPORTER_PORT))
     spec = {
         "podSelector": {"matchLabels": names.selector(name)},
@@ -51,7 +52,7 @@ def _allow(peers: list[Object], *ports: int) -> Object:
 
 
 def _operator(facts: Facts) -> Object:
-    """The operator's own pods, in its namespace where that is known."""
+    """Select the operator's own pods, in its namespace where that is known."""
     namespace: Object = {}
     if facts.operator_namespace:
         namespace = {"matchLabels": {"kubernetes.io/metadata.name": facts.operator_namespace}}

@@ -1,4 +1,4 @@
-"""What all objects have in common: metadata, owner, and the stamp of our intent. Pure."""
+"""What all objects have in common: metadata, owner, and the hash of the desired state. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Object: TypeAlias = dict[str, Any]
 
 
 def digest(value: object) -> str:
-    """A short hash of any JSON value; equal values have equal hashes whatever their key order."""
+    """Return a short hash of any JSON value; the order of keys does not matter."""
     canonical = msgspec.json.encode(value, order="deterministic")
     return hashlib.sha256(canonical).hexdigest()[:16]
 
@@ -34,7 +34,7 @@ def make(
     labels: Mapping[str, str] | None = None,
     annotations: Mapping[str, str] | None = None,
 ) -> Object:
-    """An object owned by the database, so that it goes when the database goes."""
+    """Return an object owned by the database, so that it is deleted with the database."""
     metadata: Object = {
         "name": name,
         "namespace": redis.metadata.namespace,
@@ -56,7 +56,7 @@ def make(
 
 
 def stamp(document: Object) -> Object:
-    """The object with the hash of everything we want of it: nothing is sent while that is equal."""
+    """Return the object with a hash of its desired state: nothing is sent while that is equal."""
     metadata = dict(document["metadata"])
     annotations = dict(metadata.get("annotations", {}))
     annotations[INTENT_ANNOTATION] = digest(document)

@@ -13,16 +13,15 @@ from redis_operator.api.redis import (
     Probes,
     ProbeTimes,
     Redis,
-    RedisSpec,
-    Resources,
 )
 
 from .config import boot_digest, boot_settings, config_file_name
+from .container import locked_down, resources
+from .exporter import server_exporter
 from .facts import Facts
 from .layouts import layout_of
 from .names import (
     CLIENT_PORT,
-    EXPORTER_PORT,
     SHAPE_ANNOTATION,
     TEMPLATE_ANNOTATION,
     common_labels,
@@ -40,16 +39,14 @@ __all__ = [
     "RESTARTED_ANNOTATION",
     "USERS",
     "from_pod",
-    "locked_down",
     "placement",
     "pod_template",
-    "resources",
     "server_mounts",
     "volumes",
 ]
 
 RESTARTED_ANNOTATION: Final = "kubectl.kubernetes.io/restartedAt"
-"""Set on the database, it reaches the pods and has them replaced one by one."""
+"""Set on the database, it is copied to the pods and they are replaced one by one."""
 _BOOT_ANNOTATION: Final = "redisoperator.dev/boot-config"
 DATA: Final = "/data"
 CONFIG: Final = "/redis/config"
@@ -60,7 +57,7 @@ _ZONE: Final = "topology.kubernetes.io/zone"
 
 
 def pod_template(redis: Redis, facts: Facts, number: int) -> Object:
-    """The template of a group's pods, marked with its own hash: pods that differ are outdated."""
+    """Return the template of a group's pods with its own hash: pods that differ are outdated."""
     name, spec = redis.metadata.name, redis.spec
     picked = layout_of(redis).selector(name, number)
     labels = dict(spec.pod.labels) | common_labels(name) | picked
@@ -84,8 +81,8 @@ def _pod_spec(redis: Redis, facts: Facts, number: int) -> Object:
     name, pod = redis.metadata.name, redis.spec.pod
     picked = layout_of(redis).selector(name, number)
     containers = [_server(redis, facts), *map(_beside, pod.sidecars)]
-    if _exporter_image(redis.spec, facts):
-        containers.insert(1, _exporter(redis, facts))
+    if redis.spec.monitoring.exporter:
+        containers.insert(1, server_exporter(redis, facts))
     found = placement(redis, picked, pod) | {
         "terminationGracePeriodSeconds": pod.termination_grace_period_seconds,
         "containers": containers,
@@ -97,7 +94,8 @@ def _pod_spec(redis: Redis, facts: Facts, number: int) -> Object:
 
 
 def placement(redis: Redis, picked: dict[str, str], pod: PodOptions) -> Object:
-    """Who a pod runs as and where; `picked` are the labels of those that it keeps away from."""
+    """Return the account and the placement of a pod; `picked` selects the pods it is kept apart
+    from."""
     name = redis.metadata.name
     found: Object = {
         "serviceAccountName": pod.service_account_name or name,
@@ -133,19 +131,10 @@ def _security(wanted: dict[str, Any]) -> Object:
 
 
 def _beside(container: dict[str, Any]) -> Object:
-    """Return a container of a person's own, such that the profile `restricted` admits the pod."""
+    """Return a user's own container such that the profile `restricted` admits the pod."""
     given = container.get("securityContext") or {}
     context = {"allowPrivilegeEscalation": False} | given | {"capabilities": {"drop": ["ALL"]}}
     return {**container, "securityContext": context}
-
-
-def locked_down() -> Object:
-    """The security context of our own containers."""
-    return {
-        "allowPrivilegeEscalation": False,
-        "capabilities": {"drop": ["ALL"]},
-        "readOnlyRootFilesystem": True,
-    }
 
 
 def _server(redis: Redis, facts: Facts) -> Object:
@@ -163,7 +152,7 @@ def _server(redis: Redis, facts: Facts) -> Object:
         "resources": resources(spec.resources),
         "volumeMounts": [*server_mounts(), *map(dict, spec.pod.volume_mounts)],
         "securityContext": locked_down(),
-        # What a server says when it gives up reaches the pod's status, and from there people.
+        # The last message of a server that gives up is shown in the pod's status.
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "lifecycle": {"preStop": {"exec": {"command": ["sh", f"{CONFIG}/stop.sh"]}}},
         **_probes(spec.pod.probes),
@@ -172,22 +161,12 @@ def _server(redis: Redis, facts: Facts) -> Object:
 
 
 def server_mounts() -> list[Object]:
-    """Where a server or a sentinel finds its data, its files and its users."""
+    """Return the mounts of the data, the files and the users of a server or a sentinel."""
     return [
         {"name": "data", "mountPath": DATA},
         {"name": "config", "mountPath": CONFIG, "readOnly": True},
         {"name": "users", "mountPath": USERS, "readOnly": True},
     ]
-
-
-def resources(wanted: Resources) -> Object:
-    """Requests and limits as a container has them."""
-    found: Object = {}
-    if wanted.requests:
-        found["requests"] = {name: str(v) for name, v in wanted.requests.items()}
-    if wanted.limits:
-        found["limits"] = {name: str(v) for name, v in wanted.limits.items()}
-    return found
 
 
 def _environment(redis: Redis, facts: Facts) -> list[Object]:
@@ -206,7 +185,7 @@ def _environment(redis: Redis, facts: Facts) -> list[Object]:
     }
     settings = boot_settings(spec, facts.version)
     if settings:
-        values["SETTINGS"] = settings.replace("$(", "$$(")  # else the name of a variable
+        values["SETTINGS"] = settings.replace("$(", "$$(")  # else a variable
     values |= layout.announces(redis, facts.version)
     return [
         *(from_pod(variable, path) for variable, path in DOWNWARD),
@@ -219,13 +198,13 @@ DOWNWARD: Final = (("POD_NAME", "metadata.name"), ("POD_IP", "status.podIP"))
 
 
 def from_pod(variable: str, path: str) -> Object:
-    """A variable whose value the pod itself has."""
+    """Return a variable whose value is a field of the pod."""
     reference = {"apiVersion": "v1", "fieldPath": path}
     return {"name": variable, "valueFrom": {"fieldRef": reference}}
 
 
 def _probes(times: Probes) -> Object:
-    """Whether it listens decides life, whether it is in sync decides traffic; see the decision."""
+    """Return the probes: liveness is listening, readiness is being in sync; see the decision."""
     listens = {"tcpSocket": {"port": "redis"}}
     ready = {"exec": {"command": ["sh", f"{CONFIG}/ready.sh"]}}
     return {
@@ -237,7 +216,7 @@ def _probes(times: Probes) -> Object:
 
 
 def _timed(asked: ProbeTimes, *, period: int, failures: int, timeout: int) -> Object:
-    """The timings of a probe: as asked, else ours."""
+    """Return the timings of a probe: from the spec, or the default."""
     found = {"periodSeconds": period, "failureThreshold": failures, "timeoutSeconds": timeout}
     wishes = {
         "initialDelaySeconds": asked.initial_delay_seconds,
@@ -246,39 +225,6 @@ def _timed(asked: ProbeTimes, *, period: int, failures: int, timeout: int) -> Ob
         "timeoutSeconds": asked.timeout_seconds,
     }
     return found | {name: value for name, value in wishes.items() if value is not None}
-
-
-def _exporter_image(spec: RedisSpec, facts: Facts) -> str:
-    """The image of the exporter; empty where none runs."""
-    if not spec.monitoring.exporter:
-        return ""
-    return spec.monitoring.exporter_image or facts.exporter_image
-
-
-def _exporter(redis: Redis, facts: Facts) -> Object:
-    """The exporter: it has no probes, and none of the files that servers read."""
-    spec, monitoring = redis.spec, redis.spec.monitoring
-    password = {"name": users_secret(redis.metadata.name), "key": EXPORTER}
-    found: Object = {
-        "name": "exporter",
-        "image": _exporter_image(spec, facts),
-        "imagePullPolicy": spec.pod.image_pull_policy.value,
-        "env": [
-            {"name": "REDIS_ADDR", "value": f"redis://localhost:{CLIENT_PORT}"},
-            {"name": "REDIS_USER", "value": EXPORTER},
-            {"name": "REDIS_PASSWORD", "valueFrom": {"secretKeyRef": password}},
-            {"name": "REDIS_EXPORTER_WEB_LISTEN_ADDRESS", "value": f":{EXPORTER_PORT}"},
-            *map(dict, monitoring.exporter_env),
-        ],
-        "ports": [{"name": "metrics", "containerPort": EXPORTER_PORT, "protocol": "TCP"}],
-        "resources": resources(monitoring.exporter_resources)
-        or {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"memory": "128Mi"}},
-        "securityContext": locked_down(),
-        "terminationMessagePolicy": "FallbackToLogsOnError",
-    }
-    if monitoring.exporter_args:
-        found["args"] = list(monitoring.exporter_args)
-    return found
 
 
 def _volumes(redis: Redis, facts: Facts) -> list[Object]:
@@ -290,7 +236,8 @@ def _volumes(redis: Redis, facts: Facts) -> list[Object]:
 
 
 def volumes(name: str, keys: list[str]) -> list[Object]:
-    """The files that every pod reads: its configuration, and of the users' Secret these keys."""
+    """Return the files that every pod reads: its configuration, and these keys of the users'
+    Secret."""
     return [
         {"name": "config", "configMap": {"name": config_map(name), "defaultMode": 0o444}},
         {
@@ -305,7 +252,7 @@ def volumes(name: str, keys: list[str]) -> list[Object]:
 
 
 def _affinity(name: str, picked: dict[str, str], kind: AntiAffinity) -> Object:
-    """Copies of one group apart first, then servers of one database apart."""
+    """Keep copies of one group apart first, then servers of one database."""
 
     def apart(labels: dict[str, str]) -> Object:
         return {"labelSelector": {"matchLabels": labels}, "topologyKey": _HOSTNAME}

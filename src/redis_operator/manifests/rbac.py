@@ -1,4 +1,4 @@
-"""The identity of the pods: a service account that may do nothing. Pure."""
+"""The identity of the pods: a service account without permissions. Pure."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _GROUP = "rbac.authorization.k8s.io"
 
 
 def rbac(redis: Redis) -> list[Object]:
-    """Service account, an empty role to extend, and their binding.
+    """Return the service account, an empty role to extend, and their binding.
 
-    The rules of the role are not ours: none is sent, so that those that a person adds stay. Servers
-    never speak to the API server, so the token is not even mounted.
+    The operator does not own the rules of the role: none is sent, so that those that a person adds
+    stay. Servers never connect to the API server, so the token is not even mounted.
     """
     name, namespace = redis.metadata.name, redis.metadata.namespace
     subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}

@@ -1,7 +1,7 @@
 """All passwords of a database as one text, kept in two Secrets. Pure.
 
-The record is the truth: the other keys of the users' Secret are made from it. It carries a digest
-of itself, so that one that was edited by hand is told from one that was written by an operator.
+The record is authoritative: the other keys of the users' Secret are made from it. It has a digest
+of itself, so that a record that was edited by hand is detected.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ __all__ = ["RECORD_KEY", "read_record", "record"]
 
 RECORD_KEY = "record.json"
 _UNSEALED = "backup"
-"""A password that operators before it do not know: they read the record without it, so that one can
-be put back, and leave it out of what they write. One that is lost is replaced."""
+"""A password that older operators do not know: they read the record without it, so that a downgrade
+works, and leave it out of what they write. One that is lost is replaced."""
 _NEWER = ("sentinel", "exporter_earlier")  # fields that the first records did not have
 
 
@@ -31,8 +31,8 @@ class _Sealed(Struct, frozen=True):
 
 
 def record(passwords: Passwords) -> str:
-    """Return the text that passwords are kept as."""
-    kept = replace(passwords, wished="")  # what is wished is read again from where it is written
+    """Return passwords as the text of a record."""
+    kept = replace(passwords, wished="")  # that is read again from its own Secret
     found = msgspec.to_builtins(_Sealed(kept, _digest(kept)))
     if not kept.backup:
         del found["passwords"][_UNSEALED]
@@ -40,7 +40,7 @@ def record(passwords: Passwords) -> str:
 
 
 def read_record(data: Mapping[str, bytes] | None) -> Passwords | None:
-    """Return the passwords that a Secret keeps, or None when there are none or they were edited."""
+    """Return the passwords of a Secret, or None when there are none or they were edited."""
     try:
         sealed = msgspec.json.decode((data or {}).get(RECORD_KEY, b""), type=_Sealed)
     except msgspec.DecodeError:
@@ -51,9 +51,9 @@ def read_record(data: Mapping[str, bytes] | None) -> Passwords | None:
 
 
 def _digest(passwords: Passwords) -> str:
-    """Hash the passwords as their JSON is written; newer fields are left out while they are empty.
+    """Hash the passwords as their JSON; newer fields are left out while they are empty.
 
-    So records that were written before there were such fields are still read.
+    So records that were written before these fields existed are still valid.
     """
     fields = [
         msgspec.json.encode(name) + b":" + msgspec.json.encode(value, order="deterministic")

@@ -31,9 +31,9 @@ RESTORE_LABEL: Final = "redisoperator.dev/redisrestore"
 
 
 class Content(Struct, frozen=True):
-    """What a database is given: where that is, and with `until` the moment of an archive.
+    """The content for a database: its location, and with `until` the moment of an archive.
 
-    `identity` is which backup has to be there, where it was not named by its place.
+    `identity` is the expected backup, where it was not named by its location.
     """
 
     storage: BackupStorage
@@ -44,7 +44,8 @@ class Content(Struct, frozen=True):
 
 
 def rehearse_job_name(restore: str, attempt: int) -> str:
-    """Return the name of the Job that sees whether a backup can replace the data of a database."""
+    """Return the name of the Job that checks whether a backup can replace the data of a
+    database."""
     return f"{restore}-check-{attempt}"
 
 
@@ -62,7 +63,7 @@ def rehearse_job(
     image: str,
     server_image: str,
 ) -> Object:
-    """Return the Job that loads a backup beside a database in use, and gives it to no server."""
+    """Return the Job that loads a backup beside a database in use, and sends it to no server."""
     task = _task(redis, content, rehearsal=True)
     pod = carrier_pod(task, redis, content.storage, image=image, server_image=server_image)
     labels = {WORKER_LABEL: "check", RESTORE_LABEL: restore.metadata.name}
@@ -79,7 +80,7 @@ def replace_job(
     image: str,
     server_image: str,
 ) -> Object:
-    """Return the Job that has primaries drop what they have and gives them a backup, once."""
+    """Return the Job that has primaries drop their data and fills them from a backup, once."""
     name = replace_job_name(restore.metadata.name, attempt)
     task = _task(redis, content, targets)
     pod = carrier_pod(task, redis, content.storage, image=image, server_image=server_image)

@@ -1,4 +1,4 @@
-"""Pieces of the scripts in the pod that modes share: talking to servers, files, settings, ends."""
+"""Parts of the scripts that modes share: talking to servers, files, settings, shutdown."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = [
 ]
 
 TALK = r"""
-# Says what it is given to the server at an address, and prints the answers. Uses the command line
+# Sends its input to the server at an address, and prints the replies. Uses the command line
 # client of the image, or bash where there is none; fails where there is neither.
 talk() {
     for client in valkey-cli redis-cli; do
@@ -35,7 +35,7 @@ talk() {
         done'
 }
 
-# What the server at an address answers to each of the given questions.
+# The replies of the server at an address to the given commands.
 ask_at() {
     host=$1
     shift
@@ -55,7 +55,7 @@ login() {
 """
 
 IN_TIME = r"""
-# Whether something holds, found out within three seconds: an address that is gone may not answer.
+# Whether something holds, found out within three seconds: an address that is gone may not respond.
 in_time() {
     "$@" >/dev/null 2>&1 &
     asking=$!
@@ -69,8 +69,8 @@ in_time() {
 """
 
 LIFE = r"""
-# The first process of a container is deaf to signals that it does not ask for: whoever told it to
-# stop would wait until the end of the grace period.
+# The first process of a container is not ended by signals that it does not handle: the kubelet
+# would wait until the end of the grace period.
 trap 'exit 0' TERM INT
 umask 077
 cd "$DATA"
@@ -79,7 +79,7 @@ say() { printf 'boot: %s\n' "$1"; }
 """
 
 FIND_DATA = r"""
-# An append-only file that was written to its end at least once: before, there is no manifest, or
+# An append-only file that was completely written at least once: before, there is no manifest, or
 # (before redis 7.0) the file is empty.
 has_aof() {
     for file in appendonly.aof appendonlydir/*.manifest; do
@@ -117,7 +117,7 @@ find_data() {
 
 DROP_SYNCED = r"""
 if [ "$PERSISTENCE" = none ] && [ -e dump.rdb ]; then
-    say "this database keeps nothing on disk; a file left by a sync is not its data"
+    say "this database has no persistence; a file left by a sync is not loaded"
     mv -f dump.rdb dump.rdb.old
 fi
 """
@@ -128,7 +128,7 @@ case $data,$PERSISTENCE in
     *) append=no ;;
 esac
 if [ "$data" = rdb ]; then
-    # Append-only files beside it are older or were never finished: never to be taken for the data.
+    # Append-only files beside it are older or were never finished: they must not be loaded.
     for file in appendonly.aof appendonlydir; do
         [ ! -e "$file" ] || { rm -rf "$file.old"; mv -f "$file" "$file.old"; }
     done
@@ -136,7 +136,7 @@ fi
 """
 
 SETTINGS = (
-    "# What only a start can apply comes with the pod: the file above is that of all pods.\n"
+    "# Settings that need a start are part of the pod: the file above is that of all pods.\n"
     r"""if [ -n "${SETTINGS:-}" ]; then
     printf '%s\n' "$SETTINGS" >settings.conf
     set -- "$@" --include "$DATA/settings.conf"
@@ -169,10 +169,10 @@ for program in valkey-cli redis-cli bash; do
 done
 """
 )
-"""Sets `found` where a server can be asked: images have a client, or bash, or neither."""
+"""Sets `found` where the image has a client or bash to ask a server with."""
 
 KEEP_IDENTITY = r"""    printf '%s\n' "$identity" >identity.new
     sync identity.new 2>/dev/null || :
     mv -f identity.new identity
 """
-"""Marks the volume with whose it is, so that a power cut leaves the old mark or the new one."""
+"""Writes the owner of the volume, so that a power cut leaves either the old mark or the new one."""

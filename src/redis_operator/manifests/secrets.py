@@ -1,7 +1,7 @@
-"""Secrets: the generated password, our own users, and how to connect. Pure.
+"""Secrets: the generated password, the operator's users, and the connection details. Pure.
 
-Passwords come in as facts. Whoever generated them finds them again in these Secrets, so a lost
-operator loses no password.
+Passwords are facts of the caller. They are read again from these Secrets, so an operator that is
+lost does not lose passwords.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ PASSWORD_KEY = "password"  # noqa: S105 - the name of a key, not a password
 def password_limitation(raw: bytes | None, key: str = PASSWORD_KEY) -> str | None:
     """Why the content of a Secret cannot be a password, or None.
 
-    A line end is refused rather than cut off: one path that cuts and one that does not would lock
-    somebody out.
+    A line end is refused rather than removed: if one reader removed it and another did not, a
+    client could not log in.
     """
     if not raw:
         return f"has no key {key}, or it is empty"
@@ -48,14 +48,14 @@ def password_limitation(raw: bytes | None, key: str = PASSWORD_KEY) -> str | Non
     except UnicodeDecodeError:
         return f"key {key} is not text"
     if any(ord(char) < 0x20 or ord(char) == 0x7F for char in text):
-        return f"key {key} has a line end or another control character; write it without"
+        return f"key {key} has a line end or another control character; remove it"
     if len(raw) > 512:
         return f"key {key} is longer than 512 bytes"
     return None
 
 
 def secrets(redis: Redis, facts: Facts) -> list[Object]:
-    """Every Secret of a database; the one for the default user unless its owner keeps it."""
+    """Return every Secret of a database; that of the default user unless the user provides it."""
     name, passwords = redis.metadata.name, facts.passwords
     kept = {RECORD_KEY: record(passwords)}
     found = [
@@ -127,7 +127,7 @@ def _connection(redis: Redis, facts: Facts) -> Object:
 
 
 def _sentinels(redis: Redis, facts: Facts) -> dict[str, str]:
-    """How to ask sentinels for the primary; nothing where there are none."""
+    """Return the settings of the sentinels for clients; empty where there are none."""
     sentinels = layout_of(redis).sentinels
     if sentinels is None:
         return {}

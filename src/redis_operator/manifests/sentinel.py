@@ -1,6 +1,6 @@
 """The pod that runs one sentinel. Pure.
 
-The image of the servers, no volume that outlives the pod, and a place of its own on the nodes.
+The image of the servers, no volume that outlives the pod, and its own placement.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from msgspec.structs import replace
 
 from redis_operator.api.redis import PodOptions, Redis, RedisSpec
 
+from .container import locked_down, resources
+from .exporter import sentinel_exporter
 from .facts import Facts
 from .failover import sentinel_of
 from .layouts import layout_of
@@ -23,9 +25,7 @@ from .pod import (
     RESTARTED_ANNOTATION,
     USERS,
     from_pod,
-    locked_down,
     placement,
-    resources,
     server_mounts,
     volumes,
 )
@@ -37,16 +37,19 @@ _USUAL = {"requests": {"cpu": "20m", "memory": "32Mi"}, "limits": {"memory": "12
 
 
 def sentinel_template(redis: Redis, facts: Facts, number: int) -> Object:
-    """The template of the sentinels' pods, marked with its own hash."""
+    """Return the template of the sentinels' pods, with its own hash."""
     name, pod = redis.metadata.name, _pod(redis.spec)
     picked = layout_of(redis).selector(name, number)
     annotations = dict(pod.annotations)
     if RESTARTED_ANNOTATION in redis.metadata.annotations:
         annotations[RESTARTED_ANNOTATION] = redis.metadata.annotations[RESTARTED_ANNOTATION]
     keys = [sentinel_acl_file_name(facts.version), "sentinel.conf", EXPORTER]
+    containers = [_container(redis, facts)]
+    if sentinel_of(redis.spec).exporter.enabled:
+        containers.append(sentinel_exporter(redis, facts))
     spec = placement(redis, picked, pod) | {
         "terminationGracePeriodSeconds": 30,
-        "containers": [_container(redis, facts)],
+        "containers": containers,
         "volumes": [*volumes(name, keys), {"name": "data", "emptyDir": {}}],
     }
     template: Object = {
@@ -65,7 +68,7 @@ def sentinel_template(redis: Redis, facts: Facts, number: int) -> Object:
 
 
 def _pod(spec: RedisSpec) -> PodOptions:
-    """The options of the pods: those of the servers, with what is said of sentinels alone."""
+    """Return the options of the pods: those of the servers, with those for sentinels alone."""
     own = sentinel_of(spec).pod
     if own is None:
         return spec.pod
@@ -106,5 +109,6 @@ def _container(redis: Redis, facts: Facts) -> Object:
 
 
 def _id_of(redis: Redis) -> str:
-    """The first 32 digits of the ids of a database's sentinels; their place is the rest."""
+    """Return the first 32 digits of the ids of a database's sentinels; the pod's number is the
+    rest."""
     return hashlib.sha256(f"{redis.metadata.uid} sentinel".encode()).hexdigest()[:32]

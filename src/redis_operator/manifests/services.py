@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from redis_operator.api.redis import Redis
 
 from . import names
@@ -14,11 +16,14 @@ __all__ = ["services"]
 
 
 def services(redis: Redis, facts: Facts) -> list[Object]:
-    """The governing Service, those of the mode, and the one for metrics where it is wanted."""
+    """The governing Service, those of the mode, and those for metrics where they are wanted."""
     rows = layout_of(redis).services
     found = [_nodes(redis), *(_of_row(redis, row, facts) for row in rows)]
     if redis.spec.monitoring.exporter:
-        found.append(_stats(redis))
+        found.append(_stats(redis, names.stats_service, layout_of(redis).labels))
+    sentinels = layout_of(redis).sentinels
+    if sentinels is not None and sentinels.exporter(redis.spec):
+        found.append(_stats(redis, names.sentinel_stats_service, sentinels.labels))
     return found
 
 
@@ -33,7 +38,8 @@ def _client_port(name: str = "redis", number: int = names.CLIENT_PORT) -> Object
 
 
 def _nodes(redis: Redis) -> Object:
-    """Gives every pod a name before it is ready: servers must find each other to become it."""
+    """Return the Service that gives every pod a name before it is ready: servers need it to find
+    each other."""
     name = redis.metadata.name
     others = [
         {"name": port.name, "port": port.number, "targetPort": port.name, "protocol": "TCP"}
@@ -49,11 +55,11 @@ def _nodes(redis: Redis) -> Object:
 
 
 def _of_row(redis: Redis, row: ServiceRow, facts: Facts) -> Object:
-    """Leads to every pod, or to those whose role label says so: the operator keeps it true.
+    """Return a Service of all pods, or of those with a role label, which the operator maintains.
 
-    Kubernetes leaves out a pod of which any container does not run. An exporter with a wrong image
-    would end the service of every server that it comes to, so while that is so Services lead to
-    pods that are not ready, too. IN-25
+    Kubernetes leaves out a pod if any container does not run. An exporter with a wrong image would
+    take every server that has it out of its Services, so meanwhile Services include pods that are
+    not ready. IN-25
     """
     name, options = redis.metadata.name, redis.spec.service
     picked = names.selector(name) | ({names.ROLE_LABEL: row.role} if row.role else {})
@@ -64,14 +70,14 @@ def _of_row(redis: Redis, row: ServiceRow, facts: Facts) -> Object:
         port = _client_port(sentinels.port.name, sentinels.port.number)
         picked |= sentinels.labels
     spec: Object = {"type": kind, "selector": picked, "ports": [port]}
-    if facts.sidecar_broken and not row.sentinels:
+    if facts.sentinel_sidecar_broken if row.sentinels else facts.sidecar_broken:
         spec["publishNotReadyAddresses"] = True
     annotations = options.annotations if row.optioned else None
     return make(redis, "Service", row.name(name), {"spec": spec}, annotations=annotations)
 
 
-def _stats(redis: Redis) -> Object:
-    """Leads to the exporter of every server, also of one that is not ready: then it is needed."""
+def _stats(redis: Redis, named: Callable[[str], str], labels: Mapping[str, str]) -> Object:
+    """Leads to the exporters of these pods, also of one that is not ready: then it is needed."""
     name = redis.metadata.name
     port = {
         "name": "metrics",
@@ -82,7 +88,7 @@ def _stats(redis: Redis) -> Object:
     spec = {
         "clusterIP": "None",
         "publishNotReadyAddresses": True,
-        "selector": names.selector(name) | dict(layout_of(redis).labels),
+        "selector": names.selector(name) | dict(labels),
         "ports": [port],
     }
-    return make(redis, "Service", names.stats_service(name), {"spec": spec})
+    return make(redis, "Service", named(name), {"spec": spec})

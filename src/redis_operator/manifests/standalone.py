@@ -16,9 +16,9 @@ __all__ = ["STANDALONE"]
 
 
 def _files(redis: Redis, facts: Facts) -> dict[str, str]:
-    """Forbid a server to start empty where data were and a loss is not given up.
+    """Forbid a server to start empty where it had data and the loss is not accepted.
 
-    One that follows an external server, or is to hold a backup, never starts as a primary.
+    One that follows an external server, or is filled from a backup, never starts as a primary.
     """
     keeps = redis.spec.persistence is not Persistence.NONE
     found = {"hold": ""} if facts.holds_losses and keeps else {}

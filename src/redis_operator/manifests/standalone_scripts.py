@@ -1,4 +1,4 @@
-"""The scripts of mode Standalone: how its server starts, whether it is ready, how it is let go."""
+"""The scripts of mode Standalone: start, readiness probe and preStop hook of its server."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from .script_parts import (
 __all__ = ["BOOT_ALONE", "DATA_MISSING", "READY_ALONE", "STOP_ALONE"]
 
 DATA_MISSING = "the files that this server had are gone"
-"""What a server says that does not start because of it; the operator reads it from the pod."""
+"""The message of a server that does not start because of it; the operator reads it from the pod."""
 
 BOOT_ALONE = (
     r"""#!/bin/sh
-# Starts the one server of a database. Never lets it serve nothing in the place of what it had.
+# Starts the one server of a database. Never starts empty where it had data.
 set -eu"""
     + LIFE
     + FIND_DATA
@@ -37,23 +37,23 @@ find_data
 if [ -e "$CONFIG/hold" ] && [ -z "$data" ]; then
     case $found,$PERSISTENCE in
         ,*|*,aof|*,both)
-            say "{DATA_MISSING}; not starting, so that an empty server does not take their place"
+            say "{DATA_MISSING}; not starting, so that an empty server does not replace it"
             exit 1 ;;
     esac
 fi
 if [ "$found" != "$identity" ]; then
-    [ -z "$found" ] || say "this volume was used by another server; its data are served"
+    [ -z "$found" ] || say "this volume was used by another server; its data is served"
 """
     + KEEP_IDENTITY
     + r"""fi
 """
     + APPEND
     + r"""
-# A copy of a server elsewhere takes no writes: it follows nobody until the operator has it follow.
-if [ -n "$data" ]; then nobody=1; else nobody=2; fi
+# A copy of an external server accepts no writes: it has no primary until the operator sets it.
+if [ -n "$data" ]; then no_primary=1; else no_primary=2; fi
 set -- "$CONFIG/$CONFIG_FILE" --include "$USERS/replication.conf" --aclfile "$USERS/$ACL_FILE" \
     --appendonly "$append" --dir "$DATA" --pidfile "$DATA/server.pid" --logfile ""
-[ ! -e "$CONFIG/follow" ] || set -- "$@" --replicaof 127.0.0.1 "$nobody"
+[ ! -e "$CONFIG/follow" ] || set -- "$@" --replicaof 127.0.0.1 "$no_primary"
 """
     + SETTINGS
     + r"""exec "$SERVER" "$@"
@@ -62,7 +62,7 @@ set -- "$CONFIG/$CONFIG_FILE" --include "$USERS/replication.conf" --aclfile "$US
 
 READY_ALONE = (
     r"""#!/bin/sh
-# Ready: the server takes commands. Where nobody can be asked, a listening server is ready.
+# Ready: the server accepts commands. Where the image has no client, a listening server is ready.
 set -u
 """
     + CAN_ASK
@@ -74,7 +74,7 @@ exit 1
 
 STOP_ALONE = (
     r"""#!/bin/sh
-# Runs before the server is told to stop; told, it writes what it has and ends.
+# Runs before the server gets SIGTERM, with which it saves its data and ends.
 set -u
 """
     + TALK

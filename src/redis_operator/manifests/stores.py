@@ -1,4 +1,4 @@
-"""Stores of backups as their workers are told of them. Pure."""
+"""Stores of backups in the format of a worker's task. Pure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def store_of(
     asked: BackupEncryption | None,
     identity: Identity | None = None,
 ) -> Store:
-    """Return a folder of a store as a worker is told of it."""
+    """Return a folder of a store in the format of a worker's task."""
     encryption = Encryption(asked.secret_name, asked.key_id) if asked is not None else None
     made = Store(path, encryption=encryption, identity=identity)
     match storage.bucket:
@@ -48,7 +48,7 @@ def store_of(
 
 
 def _given(bucket: S3Storage | GcsStorage | AzureStorage) -> dict[str, bool]:
-    """Return whether a worker is given keys of a store, and certificates to trust."""
+    """Return whether a worker gets keys of a store, and certificates to trust."""
     return {"keys": bool(bucket.secret_name), "ca": bool(bucket.ca_secret_name)}
 
 

@@ -1,17 +1,17 @@
-"""ACL users with the least they need, and the files that servers read them from. Pure.
+"""ACL users with the least rights, and the files that servers read them from. Pure.
 
 | user | who | may |
 |---|---|---|
 | default | applications | everything but what changes topology, users or the server itself |
-| operator | the operator | look, form and heal the cluster, move slots; neither read nor write |
-| replication | servers among themselves | copy, take over, receive the keys of a slot that moves |
-| exporter | probes and the metrics exporter | look |
-| admin | administrators of the data | everything that does not fight the operator |
-| backup | workers of backups and archives, once there is one | be sent the data, pause writes |
-| sentinel | sentinels, on servers and among themselves | watch, talk, promote and demote |
+| operator | the operator | observe, form and repair the cluster, move slots; no reads or writes |
+| replication | servers among themselves | copy, take over, receive the keys of a migrating slot |
+| exporter | probes and the metrics exporter | observe |
+| admin | administrators of the data | everything that does not conflict with the operator |
+| backup | workers of backups and archives, once there is one | replicate the data, pause writes |
+| sentinel | sentinels, on servers and among themselves | monitor, promote and demote |
 
-Redis 6 checks no subcommand names and cannot take one away; later versions refuse unknown ones. So
-there are two dialects, and a server reads the one of its version.
+Redis 6 checks no subcommand names and cannot remove one; later versions refuse unknown ones. So
+there are two formats, and a server reads the one of its version.
 """
 
 from __future__ import annotations
@@ -81,17 +81,17 @@ _OPERATOR_CLUSTER_6 = (
 _REPLICATION = (
     "~* &* -@all +psync +sync +replconf +ping +select +restore +restore-asking +cluster|failover"
 )
-# What probes and redis_exporter ask, seen in its versions' commandstats and ACL LOG; whatever else
-# it can be told to look into are keys.
+# Commands of probes and redis_exporter, from the commandstats and ACL LOG of its versions; all else
+# that it can be configured to read are keys.
 _EXPORTER = (
     "-@all +ping +info +config|get +slowlog|get +slowlog|len +latency|latest "
     "+client|list +client|setname +cluster|info +cluster|nodes"
 )
 
-# Beside that while a database is filled from a backup; the worker logs in as `replication`.
+# Also needed while a database is filled from a backup; the worker logs in as `replication`.
 _FILLING = "+info +set"
 _FILLING_FUNCTIONS = "+function|restore"
-# And while a worker replaces the data of one that was in use. The operator itself cannot do that.
+# And while a worker replaces the data of a database in use. The operator itself cannot do that.
 _EMPTYING = "+flushall"
 _EMPTYING_FUNCTIONS = "+function|flush"
 
@@ -100,9 +100,9 @@ BACKUP_RULES = (
     f"resetchannels &{CUT_CHANNEL} +publish "
     "+info +multi +exec +time +cluster|nodes"
 )
-"""The snapshot and the stream, and (for all shards at one moment) a pause of writes, and its proof.
+"""The snapshot and the stream, and (for all shards at one moment) a pause of writes, and its check.
 
-The last line is for archives: where a server is in which history, at what time, with which slots.
+The last line is for archives: the offset, history, time and slots of a server.
 """
 
 # Without slots there is nothing to move, and replication is changed from outside.
@@ -114,8 +114,8 @@ _SENTINEL_ON_SERVER = (
     "&* -@all +multi +exec +slaveof +replicaof +ping +subscribe +publish +info +role "
     "+config|rewrite +client|setname +client|kill +script|kill"
 )
-# On sentinels. Their table of commands is short, and a rule about a command that is not in it keeps
-# them from starting.
+# On sentinels. They have few commands, and a rule about a command that they do not have keeps them
+# from starting.
 _DEFAULT_ON_SENTINEL = (
     "&* -@all +ping +info +role +command +subscribe +unsubscribe +psubscribe +punsubscribe "
     "+client|setname +client|getname +client|id +client|list "
@@ -128,8 +128,10 @@ _OPERATOR_ON_SENTINEL = (
 _PEER_ON_SENTINEL = (
     "&* -@all +ping +info +publish +subscribe +client|setname +sentinel|is-master-down-by-addr"
 )
+# Not SENTINEL CONFIG GET: it shows the password with which sentinels log in to each other.
 _EXPORTER_ON_SENTINEL = (
-    "&* -@all +ping +info +role +client|setname +sentinel|masters +sentinel|replicas "
+    "&* -@all +ping +info +role +client|setname +sentinel|masters +sentinel|master "
+    "+sentinel|replicas +sentinel|slaves +sentinel|sentinels +sentinel|ckquorum "
     "+sentinel|get-master-addr-by-name"
 )
 
@@ -163,7 +165,7 @@ def _operator_rules(version: Version) -> str:
 
 def _replication_rules(version: Version) -> str:
     if can(version, Ability.MIGRATESLOTS):
-        # A server sends the content of moving slots as the commands that write it.
+        # A server sends the content of migrating slots as write commands.
         return f"{_REPLICATION} +@write -flushall -flushdb +multi +exec +cluster|syncslots"
     return _REPLICATION
 
@@ -190,7 +192,7 @@ USERS: Final[Mapping[str, Callable[[Version], str]]] = {
     ADMIN: _admin_rules,
     BACKUP: lambda _: BACKUP_RULES,
 }
-"""Every user that a server has, and what each may do there: those that have a password."""
+"""Return every user of a server, with its rules: those that have a password."""
 
 STANDALONE_USERS: Final[Mapping[str, Callable[[Version], str]]] = {
     **USERS,
@@ -215,12 +217,12 @@ SENTINEL_USERS: Final[Mapping[str, Callable[[Version], str]]] = {
 
 
 def password_hash(password: str) -> str:
-    """A password as servers keep it."""
+    """Return a password as servers store it."""
     return f"#{hashlib.sha256(password.encode()).hexdigest()}"
 
 
 def is_shut_out(user: str) -> bool:
-    """Whether a user may not log in while a database is filled from a backup: who could write."""
+    """Whether a user may not log in while a database is filled from a backup: it could write."""
     return user in (DEFAULT, ADMIN)
 
 
@@ -233,10 +235,10 @@ def rules_of(
     filling: bool = False,
     emptying: bool = False,
 ) -> str:
-    """Everything a server has to know of a user, also both passwords while they change.
+    """Return the definition of a user, with both passwords while they change.
 
-    While a database is filled from a backup, those who could write are shut out, and the worker may
-    give it functions and ask what it has; where it is `emptying`, also drop what was there.
+    While a database is filled from a backup, users that could write are disabled, and the worker
+    may load functions and read keys; where it is `emptying`, it may also drop the old data.
     """
     accepted = " ".join(map(password_hash, passwords.accepted(user)))
     rules = users[user](version)
@@ -257,7 +259,7 @@ def acl_file(
     filling: bool = False,
     emptying: bool = False,
 ) -> str:
-    """The users of a server. Passwords are hashed, so the file alone opens nothing."""
+    """Return the ACL file of a server. Passwords are hashed, so the file alone grants no access."""
     lines = [
         f"user {name} {rules}"
         for name in users
@@ -273,10 +275,10 @@ def sentinel_acl_file_name(version: Version) -> str:
 
 
 def sentinel_file(passwords: Passwords) -> str:
-    """What a sentinel needs to log in to the others; part of its configuration."""
+    """Return the login of a sentinel at the others; part of its configuration."""
     return f'sentinel sentinel-user {SENTINEL}\nsentinel sentinel-pass "{passwords.sentinel}"\n'
 
 
 def replication_file(passwords: Passwords) -> str:
-    """What a server needs to log in to its primary; included by its configuration."""
+    """Return the login of a server at its primary; included by its configuration."""
     return f'masteruser {REPLICATION}\nmasterauth "{passwords.replication}"\n'

@@ -1,7 +1,7 @@
-"""The Jobs of workers that take backups and give them back. Pure.
+"""The Jobs of workers that take and restore backups. Pure.
 
-A worker has no rights in the cluster, runs as an ordinary user without a disk of its own, and is
-given its password and its keys as files.
+A worker has no rights in the cluster, runs as an ordinary user without its own disk, and gets its
+password and its keys as files.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from redis_operator.backup.task import (
     VerifyTask,
 )
 
+from .container import locked_down, resources
 from .names import (
     CLIENT_PORT,
     MANAGER,
@@ -46,7 +47,7 @@ from .names import (
     worker_labels,
 )
 from .objects import Object
-from .pod import from_pod, locked_down, resources
+from .pod import from_pod
 from .stores import keys_of, store_of
 from .users import BACKUP, REPLICATION
 
@@ -81,7 +82,7 @@ TARGETS_ANNOTATION: Final = "redisoperator.dev/targets"
 """On the Job that fills a database: the histories that its primaries had, by pod."""
 WORKER_CONTAINER: Final = "worker"
 _USER: Final = 65532
-_LONGEST_SECONDS: Final = 86_400  # a worker that hangs does not hold up its schedule for ever
+_LONGEST_SECONDS: Final = 86_400  # a worker that hangs does not block its schedule without limit
 _FIELD: Final = "spec.bootstrap.fromBackup"
 _POINT_SECONDS: Final = 300
 _RESOURCES: Final = Resources(
@@ -104,7 +105,7 @@ def verify_job_name(backup: str, attempt: int) -> str:
 
 
 def restore_job_name(database: str) -> str:
-    """Return the name of the Job that gives a new database its content."""
+    """Return the name of the Job that fills a new database."""
     return f"{database}-restore"
 
 
@@ -156,7 +157,7 @@ def restore_job(
     identity: Identity | None = None,
     until: Until | None = None,
 ) -> Object:
-    """Return the Job that servers of a new database replicate from until they have its content."""
+    """Return the Job that servers of a new database replicate from until they have all data."""
     name = redis.metadata.name
     task = ServeTask(
         store=store_of(storage, path, encryption, identity),
@@ -181,7 +182,7 @@ def verify_job(
     """Return the Job that loads a backup into a scratch server beside its worker.
 
     The server runs the image that wrote the backup. It waits for the settings that the worker
-    writes, and ends with it: in the end it is told to, and the operator removes what is left.
+    writes, and ends with it: the worker stops it at the end, and the operator removes what is left.
     """
     name, spec = verify_job_name(backup.metadata.name, attempt), backup.spec
     store = store_of(spec.storage, path, spec.encryption, identity_of(backup, path))
@@ -210,7 +211,7 @@ def fill_job(
     until: Until | None = None,
     identity: Identity | None = None,
 ) -> Object:
-    """Return the Job that gives the primaries of a new database their keys, once."""
+    """Return the Job that writes the keys of a backup to the primaries of a new database, once."""
     name, spec = redis.metadata.name, redis.spec
     task = CarryTask(
         store=store_of(storage, path, encryption, identity),
@@ -230,11 +231,11 @@ def fill_job(
 def carrier_pod(
     task: CarryTask, redis: Redis, storage: BackupStorage, *, image: str, server_image: str
 ) -> dict[str, Any]:
-    """Return the pod of a worker that has a server of the database's own engine beside it.
+    """Return the pod of a worker with a server of the database's engine beside it.
 
     That server loads one part at a time, and may need more memory than a server of the database,
-    which may have more shards: at most what all of them may have together, since what is larger
-    does not fit into the database either.
+    which may have more shards: at most the sum of all of them, since a larger part does not fit
+    into the database either.
     """
     login, spec = (users_secret(redis.metadata.name), REPLICATION), redis.spec
     pod = worker_pod(task, storage, login, Resources(), image)
@@ -245,7 +246,7 @@ def carrier_pod(
 
 
 def with_targets(job: Object, targets: tuple[Target, ...]) -> Object:
-    """Return a Job with the histories of the primaries that its worker gives keys."""
+    """Return a Job with the histories of the primaries that its worker fills."""
     histories = {target.pod: target.replication_id for target in targets}
     job["metadata"]["annotations"] = {TARGETS_ANNOTATION: msgspec.json.encode(histories).decode()}
     return job
@@ -259,7 +260,7 @@ def _limits_together(redis: Redis) -> dict[str, str | int]:
 
 
 def _with_scratch(pod: Object, *, engine: str, image: str, sized: Resources) -> None:
-    """Give a worker a server beside it that loads backups and keeps nothing."""
+    """Add a server to a worker's pod that loads backups and stores nothing."""
     shared = {"name": "scratch", "mountPath": SCRATCH}
     pod["volumes"].append({"name": "scratch", "emptyDir": {}})
     pod["containers"][0]["volumeMounts"].append(shared)
@@ -279,7 +280,7 @@ def _with_scratch(pod: Object, *, engine: str, image: str, sized: Resources) -> 
 
 
 def _pulled(pod: Object, redis: Redis | None) -> None:
-    """Have the images of a pod fetched as those of a database are."""
+    """Set the pull policy and secrets of a database on a pod."""
     if redis is not None and redis.spec.pod.image_pull_secrets:
         secrets = [{"name": secret.name} for secret in redis.spec.pod.image_pull_secrets]
         pod["imagePullSecrets"] = secrets
@@ -323,8 +324,8 @@ def delete_job_name(backup: str) -> str:
 def delete_job(backup: RedisBackup, *, path: str, image: str) -> Object:
     """Return the Job that deletes a backup from its store.
 
-    It has no owner: a deletion in the foreground would have it deleted with what it is to delete.
-    The operator removes it.
+    It has no owner: a foreground deletion would delete it together with the backup. The operator
+    removes it.
     """
     name, spec = delete_job_name(backup.metadata.name), backup.spec
     labels = {
@@ -374,7 +375,7 @@ def worker_job(
 
 
 def identity_of(backup: RedisBackup, path: str) -> Identity:
-    """Return which backup has to be in a folder of a store."""
+    """Return the backup that is expected in a folder of a store."""
     name = path.rpartition("/")[2]
     return Identity(backup.metadata.namespace, backup.spec.redis, name)
 
@@ -402,12 +403,12 @@ def worker_pod(
     if bucket is not None and bucket.ca_secret_name:
         folder, _, name = AUTHORITY.rpartition("/")
         held = _secret("authority", bucket.ca_secret_name, {name: name})
-        held["secret"]["optional"] = True  # what is missing is told by the worker
+        held["secret"]["optional"] = True  # the worker reports what is missing
         volumes.append(held)
         mounts.append({"name": "authority", "mountPath": folder, "readOnly": True})
     if task.store.encryption is not None:
         secret = task.store.encryption.secret
-        # Which key is needed is in the manifest. A Secret that is missing is told by the worker.
+        # The manifest names the key that is needed. The worker reports a Secret that is missing.
         held = {"secretName": secret, "defaultMode": 0o440, "optional": True}
         volumes.append({"name": "encryption", "secret": held})
         mounts.append({"name": "encryption", "mountPath": ENCRYPTION, "readOnly": True})

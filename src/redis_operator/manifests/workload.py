@@ -1,8 +1,8 @@
 """One StatefulSet and one disruption budget for each group of servers. Pure.
 
-Pods start side by side and are replaced by the operator alone (OnDelete): a StatefulSet knows
-nothing of primaries. Claims are never deleted with it: a StatefulSet that somebody
-deletes by hand must not take data along; the operator removes claims by the database's policy.
+Pods start in parallel and are replaced by the operator alone (OnDelete): a StatefulSet does not
+know which pod is a primary. Claims are never deleted with it: a StatefulSet that is deleted by hand
+must not delete data; the operator removes claims by the database's policy.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ __all__ = ["disruption_budget", "pod_count", "shard_numbers", "statefulset"]
 
 
 def shard_numbers(redis: Redis, facts: Facts) -> tuple[int, ...]:
-    """The shards that have objects now: those wanted, and those still to be drained."""
+    """Return the shards that have objects now: the desired ones, and those still to be drained."""
     draining = (number for number, pods in facts.pods.items() if pods > 0)
     return tuple(sorted({*layout_of(redis).groups(redis.spec), *draining}))
 
 
 def pod_count(redis: Redis, facts: Facts, number: int) -> int:
-    """How many pods a shard has now."""
+    """Return how many pods a shard has now."""
     wanted = layout_of(redis).pods(redis.spec, number)
     return facts.pods.get(number, 0 if redis.spec.hibernate else wanted)
 
 
 def statefulset(redis: Redis, facts: Facts, number: int) -> Object:
-    """The workload of one shard."""
+    """Return the workload of one shard."""
     name, layout = redis.metadata.name, layout_of(redis)
     watches = layout.is_sentinel(number)
     template = sentinel_template if watches else _server_template
@@ -64,7 +64,7 @@ def statefulset(redis: Redis, facts: Facts, number: int) -> Object:
 
 
 def _server_template(redis: Redis, facts: Facts, number: int) -> Object:
-    """The template of servers: of a database that leaves its mode, the one of the next."""
+    """Return the template of servers: of the next mode where a database changes its mode."""
     if facts.becomes is not None:
         redis = replace(redis, spec=as_started(facts.becomes, facts.persistence))
     return pod_template(redis, facts, number)
@@ -94,11 +94,17 @@ def _claim(redis: Redis, facts: Facts, number: int) -> Object:
     }
 
 
-def disruption_budget(redis: Redis, number: int) -> Object:
-    """Let a drain take so many pods of the shard at a time; a broken one is never in its way."""
+def disruption_budget(redis: Redis, facts: Facts, number: int) -> Object:
+    """Let a drain evict so many pods of the shard at a time; a broken pod never blocks it.
+
+    A pod whose sidecar is broken is not ready, and its server serves: as long as there are such
+    pods, those that are not ready count too, or a drain would evict all of them at once. IN-25
+    """
     name, layout = redis.metadata.name, layout_of(redis)
-    # What the spec says is about servers; of sentinels a majority must always be there.
-    budget = DisruptionBudget() if layout.is_sentinel(number) else redis.spec.disruption_budget
+    watches = layout.is_sentinel(number)
+    serve_unready = facts.sentinel_sidecar_broken if watches else facts.sidecar_broken
+    # The spec is about servers; of sentinels a majority must always be left.
+    budget = DisruptionBudget() if watches else redis.spec.disruption_budget
     return make(
         redis,
         "PodDisruptionBudget",
@@ -106,7 +112,9 @@ def disruption_budget(redis: Redis, number: int) -> Object:
         {
             "spec": {
                 **_allowance(budget),
-                "unhealthyPodEvictionPolicy": "AlwaysAllow",
+                "unhealthyPodEvictionPolicy": (
+                    "IfHealthyBudget" if serve_unready else "AlwaysAllow"
+                ),
                 "selector": {"matchLabels": layout.selector(name, number)},
             }
         },

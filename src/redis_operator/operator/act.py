@@ -1,4 +1,4 @@
-"""Carries out the plan of a pass with everything that it may touch, and tells what was done."""
+"""Carries out the plan of a pass with everything that it may change, and returns the outcomes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class Actor(Struct, frozen=True):
-    """Everything that a plan may touch, of all databases."""
+    """Everything that a plan may change, for all databases."""
 
     client: Client
     world: World
@@ -41,7 +41,7 @@ class Actor(Struct, frozen=True):
     before: Callable[[Action], None] = lambda _: None
 
     async def carry_out(self, one: Pass, request: Request, plan: Plan) -> tuple[Outcome, ...]:
-        """Take the steps of a plan; what was not done says why."""
+        """Take the steps of a plan; a step that was not done says why."""
         if not plan.stages:
             return ()
         _LOG.info("acting", extra=fields(rule=plan.rule, why=plan.why, steps=len(plan.steps)))
@@ -50,7 +50,7 @@ class Actor(Struct, frozen=True):
             if not outcome.done:
                 _LOG.info("not done", extra=fields(action=outcome.action, why=outcome.error))
         if plan.event and any(outcome.done for outcome in outcomes):
-            self.reporter.tell(one.raw, plan.rule, plan.event, plan.why)
+            self.reporter.announce(one.raw, plan.rule, plan.event, plan.why)
         return outcomes
 
     def _executor(self, one: Pass, request: Request) -> Executor:

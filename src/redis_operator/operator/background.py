@@ -1,9 +1,9 @@
-"""Work on the API that a pass waits for only a moment: what takes longer goes on beside the passes.
+"""Writes to the API that a pass waits for only briefly: longer ones continue beside the passes.
 
-A write that gets no answer (a webhook that hangs, an overloaded API server) must not hold up help
-for servers. For each database one piece of work is in progress at a time, and none begins before it
-has ended: writes come in the order in which they were decided. Nothing here has to survive: whoever
-looks next finds what was written and what was not. K-13
+A write without an answer (a webhook that hangs, an overloaded API server) must not delay repairs of
+servers. For each database one write task is in progress at a time, and none begins before it has
+ended: writes happen in the order in which they were decided. Nothing here has to survive: the next
+pass observes what was written and what was not. K-13
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ T = TypeVar("T")
 
 
 class Pending(Struct, frozen=True):
-    """What a pass gets instead of a result: work that has not ended."""
+    """What a pass gets instead of a result: the task has not ended."""
 
     what: str
 
 
 class Background:
-    """The work on the API for all databases of one operator.
+    """The write tasks for all databases of one operator.
 
-    `on_end` is told of each database whose work has ended well after its pass had gone on.
+    `on_end` is called for each database whose task succeeds after its pass has stopped waiting.
     """
 
     def __init__(self, *, on_end: Callable[[Key], None] = lambda _: None) -> None:
@@ -46,9 +46,9 @@ class Background:
     async def run(
         self, key: Key, what: str, work: Callable[[], Coroutine[Any, Any, T]]
     ) -> T | Pending:
-        """Begin a piece of work, and wait a moment for what it returns or raises.
+        """Begin a task, and wait a moment for what it returns or raises.
 
-        While another one is in progress it is not begun; somebody has to ask again.
+        While another task is in progress it does not begin; the caller has to ask again.
         """
         if key in self._under_way:
             return Pending(self._under_way[key][0])
@@ -68,7 +68,7 @@ class Background:
         return Pending(what)
 
     async def stop(self, key: Key) -> None:
-        """End the work on a database, and wait until it has ended."""
+        """Cancel the task of a database, and wait until it has ended."""
         found = self._under_way.get(key)
         if found is not None:
             found[1].cancel()
@@ -82,5 +82,5 @@ class Background:
         if error is None:
             self._on_end(key)
             return
-        # The next pass tries it again: what has just failed is not repeated at once.
+        # The next pass retries it: a task that has just failed is not repeated at once.
         _LOG.warning("not written", extra=fields(database=key, what=what, error=error))

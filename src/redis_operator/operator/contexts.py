@@ -1,4 +1,4 @@
-"""What a status tells besides what was observed: what stood before, what failed, what is moving."""
+"""Facts for a status in addition to the observation: previous status, failures, slot moves."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _UNSEEN: Final = "objects were written, and pods have not been observed since"
 
 
 class Contexts(Struct, frozen=True):
-    """Puts together what the shell knows of databases."""
+    """Collects what the shell knows of databases."""
 
     children: Children
     rotations: Rotations
@@ -40,12 +40,12 @@ class Contexts(Struct, frozen=True):
     ) -> Context:
         """Return what is known of a database in the middle of a pass.
 
-        `unseen`: objects were written after servers and pods were looked at.
+        `unseen`: objects were written after servers and pods were observed.
         """
         meta = one.redis.metadata
         stopped = self.movers.failure(one.key)
         return Context(
-            previous=one.told,
+            previous=one.reported,
             generation=_generation(one),
             now=self._now(),
             failures=(*failures, stopped) if stopped else tuple(failures),
@@ -65,7 +65,7 @@ class Contexts(Struct, frozen=True):
         )
 
     def unread(self, previous: RedisStatus, generation: int) -> Context:
-        """Return what is known of a database whose spec cannot be followed at all."""
+        """Return what is known of a database whose spec cannot be used at all."""
         return Context(previous=previous, generation=generation, now=self._now())
 
     def _now(self) -> str:
@@ -80,5 +80,5 @@ def _opening(facts: Facts) -> RestoringStatus | None:
 def _generation(one: Pass) -> int:
     """Return the generation that a status is about: the one whose objects are written."""
     if one.wanted.unwritten:
-        return one.told.observed_generation
+        return one.reported.observed_generation
     return one.redis.metadata.generation

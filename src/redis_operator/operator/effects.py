@@ -1,8 +1,8 @@
 """How each kind of action is carried out: live facts, precondition, effect, verification.
 
-A table of effects is a mapping from the kind of an action to its `Effect`. Servers, objects and
-movers each bring their own table, and a mode may bring more: nothing central lists the kinds. The
-precondition is the one of `planning.preconditions`, the same that plans are checked with.
+A table of effects maps the kind of an action to its `Effect`. Servers, objects and movers each have
+their own table, and a mode may add more: there is no central list of kinds. The precondition is the
+one in `planning.preconditions`, which plans are checked with too.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["Effect", "Effects", "carry_out", "require"]
 
 
 class Effect(Struct, frozen=True):
-    """What is read before an action, what is done, and what is waited for afterwards."""
+    """What is read before an action, what is done, and what is awaited afterwards."""
 
     do: Callable[[Any, Facts], Awaitable[None]]
     read: Callable[[Any], Awaitable[Facts]] | None = None
@@ -31,7 +31,7 @@ Effects: TypeAlias = Mapping[Any, Effect]  # by the type of the action
 
 
 async def carry_out(effects: Effects, action: Action) -> None:
-    """Read what is true now, check the precondition, act, and see that it took effect."""
+    """Read the current facts, check the precondition, act, and verify the effect."""
     effect = effects[type(action)]
     facts = await effect.read(action) if effect.read is not None else Facts()
     require(precondition(action, facts))

@@ -1,8 +1,8 @@
-"""What can come of doing one action, besides success.
+"""The errors of one action.
 
 ActionError
-├── Refused       the world moved on since it was seen: nothing was done, look again
-└── Failed        it was tried; what became of it is not known, or it did not take effect
+├── Refused       the state changed since it was observed: nothing was done, observe again
+└── Failed        it was attempted; the result is not known, or it did not take effect
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ __all__ = ["ActionError", "Failed", "Refused"]
 
 
 class ActionError(Exception):
-    """An action did not come to its end; the message says why, in words for people."""
+    """An action was not completed; the message says why, in words for people."""
 
 
 class Refused(ActionError):  # noqa: N818 - what happened, in one word
@@ -19,4 +19,4 @@ class Refused(ActionError):  # noqa: N818 - what happened, in one word
 
 
 class Failed(ActionError):  # noqa: N818 - what happened, in one word
-    """The action was tried and did not take effect within its time."""
+    """The action was attempted and did not take effect within its time."""

@@ -1,7 +1,7 @@
 """Carries out a plan: stages in order, the steps of a stage at the same time.
 
-A step that is refused or fails ends the plan after its stage; what is true then is seen by the
-next look. Nothing is decided here.
+A step that is refused or fails ends the plan after its stage; the next observation shows the state
+after that. Nothing is decided here.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["Executor", "Outcome"]
 
 
 class Outcome(Struct, frozen=True):
-    """What came of one step: done, or why not."""
+    """The outcome of one step: done, or why not."""
 
     action: Action
     error: str = ""
@@ -34,10 +34,10 @@ class Outcome(Struct, frozen=True):
 
 
 class Executor:
-    """Does actions for one database during one pass.
+    """Carries out actions for one database during one pass.
 
     `before` and `after` are called around every effect: leadership is checked there, and tests
-    crash there.
+    crash the operator there.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Executor:
         self._after = after
 
     async def carry_out(self, plan: Plan) -> tuple[Outcome, ...]:
-        """Do the plan's stages in order until one has a step that was not done."""
+        """Carry out the plan's stages in order until one has a step that was not done."""
         outcomes: list[Outcome] = []
         for stage in plan.stages:
             done = await asyncio.gather(*(self._attempt(action) for action in stage))

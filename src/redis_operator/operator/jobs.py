@@ -1,8 +1,8 @@
-"""Work on a database that outlasts a pass: slot moves, changes of passwords.
+"""Work on a database that outlasts a pass: slot migrations, changes of passwords.
 
-A job has a name, a beginning and progress; it can be stopped, and it says why it does not get on.
-One that fails is held back, longer each time. What a job leaves behind when the process dies is
-found and finished by whoever looks next: nothing here has to survive. I13
+A job has a name, a beginning and progress; it can be stopped, and it says why it makes no progress.
+A job that fails is delayed, longer each time. What a job leaves unfinished when the process dies is
+found and finished after the next observation: nothing here has to survive. I13
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["Job", "Jobs", "loop_time"]
 
 _LOG = logging.getLogger(__name__)
 _FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0
-_MINDED_SECONDS = 10.0  # a job that is not tried again by then is not wanted any more
+_MINDED_SECONDS = 10.0  # a job that is not retried within this time is not wanted any more
 _Name = tuple[str, ...]
 _What = TypeVar("_What")
 _Progress = TypeVar("_Progress")
@@ -41,20 +41,20 @@ class Job(Struct, Generic[_What, _Progress]):
     what: _What
     begun: float
     may_act: Callable[[], bool]
-    heard: float = 0.0  # when it last told of progress
+    heard: float = 0.0  # when it last reported progress
     progress: _Progress | None = None
-    problem: Degradation | None = None  # why it does not get on, for the status
+    problem: Degradation | None = None  # why it makes no progress, for the status
     task: asyncio.Task[None] | None = None
 
     def note(self, progress: _Progress) -> None:
-        """Remember how far it has come, and when; end it if another operator leads now."""
+        """Remember its progress and the time; end it if another operator leads now."""
         if not self.may_act() and self.task is not None:
             self.task.cancel()
         self.progress, self.heard = progress, loop_time()
 
 
 class _Failure(Struct, frozen=True):
-    """A job that ended early: why, how often in a row, and when it may be tried again."""
+    """A job that ended early: why, how often in a row, and when it may be retried."""
 
     why: str
     times: int
@@ -81,7 +81,7 @@ class Jobs(Generic[_What, _Progress]):
         return (job for place, job in self._jobs.items() if place[0] == key)
 
     def begin(self, key: Key, name: _Name, what: _What) -> Job[_What, _Progress]:
-        """Begin a job that the passes carry on; one that has begun is returned as it is."""
+        """Begin a job that the passes continue; one that has begun is returned as it is."""
         fresh: Job[_What, _Progress] = Job(what, begun=loop_time(), may_act=self._may_act)
         return self._jobs.setdefault((key, name), fresh)
 
@@ -92,7 +92,7 @@ class Jobs(Generic[_What, _Progress]):
         what: _What,
         work: Callable[[Job[_What, _Progress]], Coroutine[Any, Any, None]],
     ) -> None:
-        """Begin a job that goes on beside the passes, unless it is in progress."""
+        """Begin a job that runs beside the passes, unless it is in progress."""
         if (key, name) not in self._jobs:
             job = self.begin(key, name, what)
             job.task = asyncio.create_task(self._run((key, name), work(job)))
@@ -123,11 +123,11 @@ class Jobs(Generic[_What, _Progress]):
         return ""
 
     def limitation(self, key: Key, *name: str) -> str | None:
-        """Return why a job may not begin yet: one that fails repeatedly is held back."""
+        """Return why a job may not begin yet: one that fails repeatedly is delayed."""
         failed = self._failures.get((key, name))
         if failed is None or failed.until <= loop_time():
             return None
-        # Not the seconds that are left: the status would be written again each second.
+        # Without the remaining seconds: otherwise the status would be written each second.
         return f"the last attempt failed, the next follows {failed.wait:g} s after it: {failed.why}"
 
     async def stop(self, key: Key, *name: str) -> None:
@@ -138,6 +138,6 @@ class Jobs(Generic[_What, _Progress]):
             await asyncio.wait([found.task])
 
     def forget(self, key: Key) -> None:
-        """Forget the failures of a database, and the jobs that its passes carried on."""
+        """Forget the failures of a database, and the jobs that its passes continued."""
         self._failures = {at: failed for at, failed in self._failures.items() if at[0] != key}
         self._jobs = {at: job for at, job in self._jobs.items() if at[0] != key or job.task}

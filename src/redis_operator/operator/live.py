@@ -1,4 +1,4 @@
-"""Pods as the API has them at this moment, by name: no cache and no label stands in between."""
+"""Pods as the API has them at this moment, read by name: without a cache or a label selector."""
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import sys
 import time
@@ -14,6 +13,7 @@ from kubecontroller.client.errors import KubeError
 from kubecontroller.runtime.controller import CachesNotSynced
 from kubecontroller.runtime.election import LeadershipLost
 from kubecontroller.runtime.logs import set_up
+from kubecontroller.runtime.process import freeze_cached_objects
 from kubecontroller.runtime.server import CannotServe
 from redis_operator.operator.settings import Settings, read_settings
 from redis_operator.operator.wiring import make_manager
@@ -25,7 +25,7 @@ _WAIT_SECONDS = 60.0
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run until stopped; the exit code tells whether that was wanted."""
+    """Run until stopped; the exit code says whether that was wanted."""
     settings = read_settings(arguments)
     set_up(style=settings.log_format, level=logging.DEBUG if settings.verbose else logging.INFO)
     try:
@@ -45,19 +45,12 @@ def main(arguments: Sequence[str]) -> int:
 
 async def _run(settings: Settings) -> None:
     manager = make_manager(settings)
-    manager.on_synced.append(_settle_memory)
+    manager.on_synced.append(freeze_cached_objects)
     await manager.run()
 
 
-def _settle_memory() -> None:
-    """Leave what the caches hold out of every later collection: it will stay anyway."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 100)
-
-
 def _wait_for_kubeconfig(settings: Settings) -> None:
-    """Wait until somebody has written the kubeconfig: beside us, a cluster is just starting."""
+    """Wait until the kubeconfig is written: in local mode the cluster may just be starting."""
     deadline = time.monotonic() + _WAIT_SECONDS
     while not Path(settings.kubeconfig).exists() and time.monotonic() < deadline:
         time.sleep(0.05)

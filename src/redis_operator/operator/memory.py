@@ -1,8 +1,8 @@
-"""What the operator remembers of a database from one look to the next, and nothing it cannot lose.
+"""What the operator remembers of a database between observations; all of it can be rebuilt.
 
-Elections are remembered because engines dislike a second one too soon, histories because they tell
-who was promoted over whom; after a restart of the operator what the status says stands in. Whether
-a database was whole once is told by its status: its binding appears then and stays.
+Elections are remembered because engines may refuse a second one too soon, histories because they
+show which server was promoted over which; after a restart of the operator the status replaces them.
+The status also says whether a database was complete before: its binding appears then and stays.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from redis_operator.api.validation import Problem, load
 from redis_operator.api.version import RedisVersionSpec, read_entry
 from redis_operator.manifests.facts import Facts
 from redis_operator.operator.execute import Outcome
-from redis_operator.operator.observe import Memory, Told
+from redis_operator.operator.observe import LastPrimary, Memory
 from redis_operator.operator.servers.spellings import Spellings
 from redis_operator.planning.actions import ResizePod
 from redis_operator.planning.advice import Plan
 from redis_operator.planning.cluster.actions import Failover, Meet
 from redis_operator.planning.clusters import ClusterFacts, Introduction, Moving, PeerFlag
-from redis_operator.planning.counting import Census, after_look
+from redis_operator.planning.counting import StrayCount, after_look
 from redis_operator.planning.identity import NodeId
 from redis_operator.planning.observed import Attempt, Election, Led, Observed
 from redis_operator.planning.repeats import after_attempt, essence
@@ -47,11 +47,11 @@ class Memories:
         self._elections: dict[Key, tuple[Election, ...]] = {}
         self._followed: dict[Key, dict[NodeId, NodeId]] = {}
         self._histories: dict[Key, dict[NodeId, str]] = {}
-        self._censuses: dict[Key, Census] = {}
-        self._stiff: dict[Key, frozenset[str]] = {}
+        self._stray_counts: dict[Key, StrayCount] = {}
+        self._resize_refused: dict[Key, frozenset[str]] = {}
         self._introductions: dict[Key, tuple[Introduction, ...]] = {}
         self._resyncs: dict[Key, Resyncs] = {}
-        self._waits: dict[Key, tuple[tuple[str, ...], float]] = {}  # for what, since when
+        self._waits: dict[Key, tuple[tuple[str, ...], float]] = {}  # reasons to wait, since when
         self._down: dict[Key, dict[str, float]] = {}  # pods whose servers do not serve, since when
         self.spellings = Spellings()
         self._attempts: dict[Key, tuple[Observed, tuple[Attempt, ...]]] = {}
@@ -62,57 +62,57 @@ class Memories:
     def of(
         self,
         key: Key,
-        told: RedisStatus,
+        reported: RedisStatus,
         moving: tuple[Moving, ...],
-        shadows: tuple[tuple[NodeId, SlotSet], ...] = (),
+        duplicate_strays: tuple[tuple[NodeId, SlotSet], ...] = (),
     ) -> Memory:
-        """Return what is known of a database before looking."""
+        """Return what is known of a database before an observation."""
         known = self._elections.get(key)
         return Memory(
-            formed=told.binding is not None,
+            formed=reported.binding is not None,
             elections=known or (),
-            told=_told(told) if known is None else (),
+            last_primaries=_last_primaries(reported) if known is None else (),
             cluster=ClusterFacts(
                 moving=moving,
-                shadows=shadows,
-                histories=tuple(self._histories.get(key, _histories(told)).items()),
-                counted_at=self._censuses.get(key, Census()).at,
+                duplicate_strays=duplicate_strays,
+                histories=tuple(self._histories.get(key, _histories(reported)).items()),
+                counted_at=self._stray_counts.get(key, StrayCount()).at,
                 introductions=self._introductions.get(key, ()),
             ),
-            stiff=self._stiff.get(key, frozenset()),
+            resize_refused=self._resize_refused.get(key, frozenset()),
             resyncs=self._resyncs.get(key, Resyncs()).times,
             attempts=self._attempts[key][1] if key in self._attempts else (),
-            recorded=_recorded(told),
-            led=_led(told),
-            copied=told.source.address if told.source is not None else "",
+            recorded=_recorded(reported),
+            led=_led(reported),
+            copied=reported.source.address if reported.source is not None else "",
         )
 
     def loaded(self, key: Key, raw: Manifest) -> Redis | tuple[Problem, ...]:
-        """Return what an object of the cache says; it is read once, since none of them changes."""
+        """Return a cached object as a value; it is parsed once, since none of them changes."""
         found = self._loaded.get(key)
         if found is None or found[0] is not raw:
             found = self._loaded[key] = (raw, load(raw))
         return found[1]
 
     def follow(self, key: Key, redis: Redis, facts: Facts) -> None:
-        """Remember a spec whose objects are in order."""
+        """Remember a spec whose objects are written."""
         self._followed_specs[key] = (redis, facts)
 
     def hindered(self, key: Key, why: Degradation | None) -> None:
-        """Remember what became of the objects of a database when they were last written."""
+        """Remember the result of the last write of a database's objects."""
         self._hindrances[key] = why
 
     def hindrance(self, key: Key) -> Degradation | None:
-        """Return why objects of a database were refused when they were last written, if any was."""
+        """Return why objects of a database were refused when they were last written, or None."""
         return self._hindrances.get(key)
 
     def last_followed(self, key: Key, uid: str) -> tuple[Redis, Facts] | None:
-        """Return the last spec of this very object that could be followed, if one was seen."""
+        """Return the last spec of this very object that could be used, if there was one."""
         known = self._followed_specs.get(key)
         return known if known is not None and known[0].metadata.uid == uid else None
 
     def attempted(self, key: Key, observed: Observed, plan: Plan) -> None:
-        """Remember that a plan was carried out, as long as nothing that is observed changes."""
+        """Remember that a plan was carried out, as long as the observed state is the same."""
         now = essence(observed)
         seen, attempts = self._attempts.get(key, (now, ()))
         if seen != now:
@@ -123,7 +123,7 @@ class Memories:
             self._waits[key] = (plan.blocked, self._clock())
 
     def learn(self, key: Key, observed: Observed, outcomes: tuple[Outcome, ...]) -> None:
-        """Remember what this look and its steps taught."""
+        """Remember the results of this observation and of its steps."""
         now = self._clock()
         fresh = [
             Election(node=o.action.node.id, at=now, over=o.action.primary)
@@ -133,7 +133,9 @@ class Memories:
         fresh += self._by_the_engine(key, observed, now)
         kept = [e for e in observed.elections if now - e.at < _KEEP_SECONDS]
         self._elections[key] = (*kept, *fresh)
-        self._censuses[key] = after_look(self._censuses.get(key, Census()), observed, now)
+        self._stray_counts[key] = after_look(
+            self._stray_counts.get(key, StrayCount()), observed, now
+        )
         self._introductions[key] = _introductions(observed, outcomes, now)
         self._resyncs[key] = after_syncs(self._resyncs.get(key, Resyncs()), observed, now)
         down = self._down.get(key, {})
@@ -143,7 +145,7 @@ class Memories:
         self.spellings.asked(key, outcomes)
         refused = {o.action.uid for o in outcomes if o.error and isinstance(o.action, ResizePod)}
         if refused:
-            self._stiff[key] = self._stiff.get(key, frozenset()) | refused
+            self._resize_refused[key] = self._resize_refused.get(key, frozenset()) | refused
         known = self._histories.setdefault(key, dict(observed.cluster.histories))
         known.update({n.id: n.replication.id for n in observed.seen if n.is_primary and n.slots})
         away = known.keys() - {node.id for node in observed.seen}
@@ -151,16 +153,16 @@ class Memories:
             del known[gone]
 
     def waited(self, key: Key) -> float:
-        """Return the seconds since the same is waited for."""
+        """Return the seconds for which the reasons to wait have been the same."""
         known = self._waits.get(key)
         return max(0.0, self._clock() - known[1]) if known is not None else 0.0
 
     def down_for(self, key: Key) -> float:
-        """Return the seconds since the last server stopped serving, of those that do not."""
+        """Return the seconds since the last server stopped serving, of those that do not serve."""
         return max(0.0, self._clock() - max(self._down.get(key, {}).values(), default=0.0))
 
     def _by_the_engine(self, key: Key, observed: Observed, now: float) -> list[Election]:
-        """Return promotions not asked for here: who followed in the last pass leads now."""
+        """Return promotions by the engine: a server that was a replica before leads now."""
         followed = self._followed.get(key, {})
         self._followed[key] = {
             node.id: node.replica_of for node in observed.seen if node.replica_of is not None
@@ -181,34 +183,34 @@ class Memories:
         self._waits.pop(key, None)
         self.spellings.forget(key)
         self._followed_specs.pop(key, None)
-        for memory in (self._elections, self._histories, self._censuses, self._stiff):
+        for memory in (self._elections, self._histories, self._stray_counts, self._resize_refused):
             memory.pop(key, None)
         self._attempts.pop(key, None)
         self._loaded.pop(key, None)
         self._hindrances.pop(key, None)
 
     def catalog(self, versions: Iterable[Manifest]) -> list[RedisVersionSpec]:
-        """Return the cluster's own catalog entries; one that cannot be read counts for nothing."""
+        """Return the catalog entries of the cluster, without those that cannot be read."""
         return [entry for raw in versions if (entry := read_entry(raw)) is not None]
 
 
-def _told(status: RedisStatus) -> tuple[Told, ...]:
+def _last_primaries(status: RedisStatus) -> tuple[LastPrimary, ...]:
     numbered = ((shard.name.rpartition("-")[2], shard) for shard in status.shards)
     return tuple(
-        Told(shard=int(number), pod=shard.primary, since=_moment(shard.last_failover_time))
+        LastPrimary(shard=int(number), pod=shard.primary, since=_moment(shard.last_failover_time))
         for number, shard in numbered
         if number.isdecimal() and shard.primary
     )
 
 
 def _recorded(status: RedisStatus) -> tuple[tuple[int, str], ...]:
-    """Return the id that each group's data were last told by."""
+    """Return the id of each group's data in the status."""
     numbered = ((shard.name.rpartition("-")[2], shard.node_id) for shard in status.shards)
     return tuple((int(number), node) for number, node in numbered if number.isdecimal() and node)
 
 
 def _led(status: RedisStatus) -> tuple[Led, ...]:
-    """Return who last led each group, and by which history its data were told."""
+    """Return the last primary of each group, and the history of its data in the status."""
     return tuple(
         Led(int(number), shard.primary or shard.last_primary, shard.replication_id)
         for shard in status.shards

@@ -1,8 +1,8 @@
 """Databases that change between modes Standalone and Failover, with their data. Pure.
 
-Into Failover nothing is special: the one server is the primary, replicas and sentinels join it, and
-it is replaced last. Out of it the database is run in mode Failover, with pods made for Standalone,
-until the pod that stays leads and is alone; its sentinels go last.
+The change to Failover needs nothing special: the one server is the primary, replicas and sentinels
+join it, and it is replaced last. On the way back the database is run in mode Failover, with pods
+made for Standalone, until the pod that stays leads and is alone; its sentinels are deleted last.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ __all__ = ["as_run"]
 def as_run(
     redis: Redis, workloads: Iterable[StatefulSet], claims: Iterable[PersistentVolumeClaim]
 ) -> tuple[Redis, RedisSpec | None]:
-    """The database in the mode that it is run in, and the spec that it becomes if that is another.
+    """The database in the mode that it is run in, and the spec that it changes to, if it does.
 
-    As long as there are sentinels, or several servers, what belongs to mode Failover is not over.
-    One that sleeps wakes with every server that has a volume, and so does one that is created again
-    on volumes that were kept: any of them may hold the last writes. Those too many leave later.
+    As long as there are sentinels, or several servers, mode Failover is not over. A hibernated
+    database wakes up with every server that has a volume, and so does one that is created again on
+    retained volumes: any of them may hold the last writes. Surplus servers leave later.
     """
     name, spec = redis.metadata.name, redis.spec
     pods = {
@@ -50,7 +50,7 @@ def as_run(
 
 
 def _volumes(name: str, claims: Iterable[PersistentVolumeClaim]) -> int:
-    """How many places of servers have a volume."""
+    """How many ordinals of servers have a volume."""
     found = {claim.metadata.name for claim in claims if not claim.metadata.is_deleting}
     count = 0
     while FAILOVER.claim(name, 0, count) in found:

@@ -1,7 +1,7 @@
-"""One look at one database: objects from the caches, servers asked all at once.
+"""One observation of one database: objects from the caches, all servers asked at once.
 
-No decision is taken here. A server that does not respond costs its own time-out and no other's:
-a whole look is bounded by one time-out whatever the number of black holes.
+Nothing is decided here. A server that does not respond costs its own timeout and no other's: an
+observation is bounded by one timeout however many servers are unreachable.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ from redis_operator.planning.observed import (
 from redis_operator.planning.observed import Pod as SeenPod
 from redis_operator.redis.connection import Address, Credentials
 
-__all__ = ["Memory", "Observer", "Request", "Told", "elections"]
+__all__ = ["LastPrimary", "Memory", "Observer", "Request", "elections"]
 
 _AT_ONCE = 64
 
 
-class Told(Struct, frozen=True):
-    """Who led a shard when its status was last written, and since when it did."""
+class LastPrimary(Struct, frozen=True):
+    """The primary of a shard when its status was last written, and since when it led."""
 
     shard: int
     pod: str
@@ -63,13 +63,13 @@ class Told(Struct, frozen=True):
 
 
 class Memory(Struct, frozen=True):
-    """What was learnt at earlier looks and no single look can tell again."""
+    """What earlier observations showed and no single observation can show again."""
 
     formed: bool = False
     elections: tuple[Election, ...] = ()
-    told: tuple[Told, ...] = ()  # stands in for elections when this process has seen none yet
+    last_primaries: tuple[LastPrimary, ...] = ()  # used while this process has seen no election
     cluster: ClusterFacts = ClusterFacts(counted_at=0.0)
-    stiff: frozenset[str] = frozenset()
+    resize_refused: frozenset[str] = frozenset()
     resyncs: tuple[tuple[NodeId, int], ...] = ()
     attempts: tuple[Attempt, ...] = ()
     recorded: tuple[tuple[int, str], ...] = ()
@@ -78,23 +78,23 @@ class Memory(Struct, frozen=True):
 
 
 class Request(Struct, frozen=True):
-    """What to look at, and as whom."""
+    """What to observe, and with which credentials."""
 
     key: Key
     credentials: Credentials
     mode: Mode = Mode.CLUSTER
     directives: tuple[str, ...] = ()
-    count_on: tuple[str, ...] = ()
+    count_strays_on: tuple[str, ...] = ()
     memory: Memory = Memory()
 
     @property
     def layout(self) -> Layout:
-        """What the database consists of."""
+        """The layout of the database's objects."""
         return LAYOUTS[self.mode]
 
 
 class Observer:
-    """Looks at databases through the caches and over the links."""
+    """Observes databases through the caches and over the links."""
 
     def __init__(
         self,
@@ -126,7 +126,7 @@ class Observer:
         }
 
     async def observe(self, request: Request) -> Observed:
-        """Look once."""
+        """Observe once."""
         name, layout = request.key[1], request.layout
         nodes = self._world.node_map()
         found = [
@@ -160,7 +160,7 @@ class Observer:
             elections=elections(request.memory, servers, self._clock()),
             cluster=request.memory.cluster,
             can_resize=await self._resizing.is_possible((seen for _, seen in found), explained),
-            stiff=request.memory.stiff,
+            resize_refused=request.memory.resize_refused,
             resyncs=request.memory.resyncs,
             attempts=request.memory.attempts,
             recorded=request.memory.recorded,
@@ -172,7 +172,7 @@ class Observer:
         return observed
 
     def forget(self, key: Key) -> None:
-        """Let go of a database that is gone."""
+        """Drop everything about a database that is gone."""
         self._drop_old_links(key, frozenset())
         self._pods.pop(key, None)
         self._absences.forget(key)
@@ -196,7 +196,7 @@ class Observer:
             pod=seen,
             target=_target(request, pod),
             directives=request.directives,
-            count_strays=seen.name in request.count_on,
+            count_strays=seen.name in request.count_strays_on,
             ended=has_ended(pod),
             mode=request.mode,
         )
@@ -208,7 +208,7 @@ class Observer:
 def _apart(
     layout: Layout, answers: Iterable[Node | SentinelSeen]
 ) -> tuple[tuple[Node, ...], tuple[SentinelNode, ...]]:
-    """Tell servers and sentinels apart, by the group of their pods."""
+    """Separate servers and sentinels, by the group of their pods."""
     servers: list[Node] = []
     sentinels: list[SentinelNode] = []
     for answer in answers:
@@ -223,15 +223,15 @@ def _apart(
 def elections(memory: Memory, nodes: Iterable[Node], now: float) -> tuple[Election, ...]:
     """Return what is known of promotions, also of those before this process began.
 
-    Who leads now and did not when the status was written was promoted between two passes; as
-    it is unknown when, that counts as just now.
+    A server that leads now and did not when the status was written was promoted between two passes;
+    as it is unknown when, that counts as just now.
     """
-    before = {told.shard: told for told in memory.told}
+    before = {last.shard: last for last in memory.last_primaries}
     recalled = [
-        Election(node=node.id, at=told.since if node.pod.name == told.pod else now)
+        Election(node=node.id, at=last.since if node.pod.name == last.pod else now)
         for node in nodes
         if isinstance(node, Seen) and node.is_primary and node.slots
-        if (told := before.get(node.pod.shard)) is not None
+        if (last := before.get(node.pod.shard)) is not None
     ]
     return (*memory.elections, *(election for election in recalled if election.at))
 

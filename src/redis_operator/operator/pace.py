@@ -1,4 +1,4 @@
-"""When a database is looked at again: at once, soon, or when nothing happens. Pure."""
+"""When a database is observed again: at once, soon, or after the interval. Pure."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ __all__ = [
 
 SOON_SECONDS: Final = 0.02
 BUSY_SECONDS: Final = 1.0
-BEHIND_SECONDS: Final = 0.25  # where the status does not say yet what was seen
+BEHIND_SECONDS: Final = 0.25  # while the status does not report the last observation yet
 IDLE_LOOKS: Final = 11
-"""After so many looks in a row that gave nothing to do, about a second, others have their turn."""
+"""After so many idle observations in a row, about a second, other databases get the worker."""
 _GROWTH: Final = 1.25
 _DOWN_SECONDS: Final = 0.1
-_DOWN_SHARE: Final = 0.1  # of the time that a server has not served: it is noticed not much later
+_DOWN_SHARE: Final = 0.1  # of the time for which a server has not served
 _WAIT_SECONDS: Final = 0.2
-_WAIT_SHARE: Final = 0.5  # of the time that the same is waited for
-USUAL_PRIORITY: Final = 0  # of a database that clients do not wait for more than for others
+_WAIT_SHARE: Final = 0.5  # of the time for which the reasons to wait have been the same
+USUAL_PRIORITY: Final = 0  # of a database whose clients wait no more than others
 
 
 def goes_on(plan: Plan, outcomes: tuple[Outcome, ...]) -> bool:
-    """Tell whether looking again at once may show something new to do.
+    """Whether another observation at once may show something new to do.
 
-    What was refused now is refused again at once: counting keys over and over for it would only
-    burden the servers.
+    A step that was refused now is refused again at once: counting keys over and over for it would
+    only load the servers.
     """
     refused = any(not outcome.done for outcome in outcomes)
-    if plan.count_on and not refused:
+    if plan.count_strays_on and not refused:
         return True
     if plan.again_after is not None and plan.again_after < 0.5:
         return True
@@ -49,7 +49,7 @@ def goes_on(plan: Plan, outcomes: tuple[Outcome, ...]) -> bool:
 
 
 def pause(idle: int) -> float:
-    """Return the pause before the next look of a pass, after so many that gave nothing to do."""
+    """Return the pause before the next observation of a pass, after so many idle ones."""
     return SOON_SECONDS * _GROWTH**idle
 
 
@@ -62,11 +62,12 @@ def after(
     down_for: float = 0.0,
     waited: float = BUSY_SECONDS / _WAIT_SHARE,
 ) -> Again:
-    """Say when to look again although nothing happens; `interval` is the longest.
+    """Say when to observe again although nothing happens; `interval` is the longest.
 
-    `down_for` are the seconds since the last server stopped serving, of those that do not: a server
-    that says so soon is asked often, and one that does not for minutes is not burdened. `waited`
-    are those since the same is waited for: most of it comes soon, as when replicas are in sync.
+    `down_for` is the time since the last server stopped serving, of those that do not: a server
+    that stopped just now is asked often, and one that stopped minutes ago seldom. `waited` is the
+    time for which the reasons to wait have been the same: most disappear soon, as when replicas get
+    in sync.
     """
     spans = [interval]
     if plan.again_after is not None:
@@ -76,5 +77,5 @@ def after(
     hears = all(tried.times < PATIENT_TIMES for tried in observed.cluster.introductions)
     if hears and any(not node.state_ok for node in observed.seen):
         spans.append(min(BUSY_SECONDS, max(_DOWN_SECONDS, _DOWN_SHARE * down_for)))
-    # What was urgent is not when it is at rest: others need the workers for what is.
+    # An urgent database is not urgent any more once settled: others need the workers.
     return Again(min(spans), None if len(spans) > 1 else USUAL_PRIORITY)

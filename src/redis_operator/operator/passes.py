@@ -1,7 +1,7 @@
-"""What one pass over a database is about, read once and carried together.
+"""The input of one pass over a database, read once and kept together.
 
-Spec, facts, credentials and generation of a pass come from one moment: nothing in it is read again
-while the pass lasts, apart from what the pass itself brings about.
+Spec, facts, credentials and generation of a pass are from one moment: nothing in it is read again
+during the pass, except what the pass itself changes.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from redis_operator.redis.connection import Credentials
 __all__ = ["NotFollowed", "Pass", "PassReader"]
 
 _CATCH_UP_SECONDS: Final = 0.01
-_CATCH_UP_TIMES: Final = 20  # caches show a write soon after it, as a rule
+_CATCH_UP_TIMES: Final = 20  # caches usually show a write soon after it
 
 
 class Pass(Struct, frozen=True):
@@ -56,47 +56,47 @@ class Pass(Struct, frozen=True):
 
     key: Key
     raw: Manifest  # the object as it was read
-    redis: Redis  # the spec that is followed
+    redis: Redis  # the spec that is used
     facts: Facts
     wanted: Wanted
-    told: RedisStatus  # the status as it was last written
-    refusal: str | None = None  # why what runs cannot become the wanted version or size
-    awaits_backup: bool = False  # the refusal is over when a backup has completed
-    hindrance: Degradation | None = None  # why the spec is not followed, or its objects differ
+    reported: RedisStatus  # the status as it was last written
+    refusal: str | None = None  # why running servers cannot change to the wanted version or size
+    awaits_backup: bool = False  # the refusal ends when a backup has completed
+    hindrance: Degradation | None = None  # why the spec is not used, or its objects differ
     error: KubeError | None = None  # why its objects could not be written
 
     @property
     def credentials(self) -> Credentials:
-        """What the operator logs in with."""
+        """The login of the operator."""
         return Credentials(OPERATOR, self.facts.passwords.operator)
 
     @property
     def replication(self) -> Credentials:
-        """What servers log in to each other with."""
+        """The login of servers to each other."""
         return Credentials(REPLICATION, self.facts.passwords.replication)
 
     @property
     def may_change(self) -> bool:
-        """Whether objects and passwords may be brought to what the spec says."""
+        """Whether objects and passwords may be changed to what the spec says."""
         if self.redis.spec.paused or self.wanted.unwritten:
             return False
         return self.refusal is None and self.hindrance is None
 
     @property
     def may_settle_passwords(self) -> bool:
-        """Whether passwords may be: a backup that is waited for needs a user of its own."""
+        """Whether passwords may be changed: a backup that the pass waits for needs its own user."""
         return replace(self, refusal=None).may_change if self.awaits_backup else self.may_change
 
 
 class NotFollowed(Struct, frozen=True):
-    """Why a spec cannot be followed: the reason of a condition, and what to tell."""
+    """Why a spec cannot be used: the reason of a condition, and its messages."""
 
     reason: str
     messages: tuple[str, ...]
 
 
 class PassReader(Struct, frozen=True):
-    """Begins passes, and looks at databases for them."""
+    """Begins passes, and observes databases for them."""
 
     world: World
     observer: Observer
@@ -110,18 +110,18 @@ class PassReader(Struct, frozen=True):
     behind: Callable[[Key], str | None] = lambda _: None
 
     async def begin(self, key: Key, raw: Manifest) -> Pass | NotFollowed:
-        """Read what is wanted of a database and bring its objects in order.
+        """Read the wanted state of a database and bring its objects up to date.
 
-        A database that was whole once is healed whatever becomes of its objects: what is not
-        written yet keeps changes waiting, and nothing else. K-13, K-14
+        A database that was complete before is repaired whatever happens to its objects: objects
+        that are not written yet block changes, and nothing else. K-13, K-14
 
-        Errors: `ChildError` and `KubeError` where it never was.
+        Errors: `ChildError` and `KubeError` if it never was complete.
         """
         one = await self._read(key, raw)
         if isinstance(one, NotFollowed) or one.redis.spec.paused:
             await self.background.stop(key)
             return one
-        if one.told.binding is None:
+        if one.reported.binding is None:
             await self._write(one)
             return one
         try:
@@ -134,18 +134,18 @@ class PassReader(Struct, frozen=True):
         if found is not None and one.facts.becomes is not None:
             return self._unwritten(one, "objects of the mode that it becomes are refused")
         if self.behind(key) is not None:
-            # Pods seem to be what their workload asks for, and it asks for others now.
+            # The workload has just changed: pods match what it asked for before.
             return self._unwritten(one, "the caches do not show yet what was written")
         return one
 
     def _unwritten(self, one: Pass, why: str, error: KubeError | None = None) -> Pass:
-        """Return a pass that begins no change which needs the objects that its spec asks for."""
+        """Return a pass that begins no change which needs the objects of its spec."""
         wanted = replace(one.wanted, unwritten=why)
         known = one.hindrance or self.memories.hindrance(one.key)
         return replace(one, wanted=wanted, hindrance=known, error=error)
 
     async def _written(self, one: Pass) -> Degradation | None:
-        """Bring the objects of a pass in order; return why one of them is refused, if one is."""
+        """Bring the objects of a pass up to date; return why one of them is refused, or None."""
         try:
             await self._write(one)
             found = None
@@ -165,7 +165,7 @@ class PassReader(Struct, frozen=True):
         await self.children.ensure(one.redis, one.facts)
         self.memories.follow(one.key, one.redis, one.facts)
 
-    async def look(self, one: Pass, count_on: tuple[str, ...]) -> tuple[Request, Observed]:
+    async def look(self, one: Pass, count_strays_on: tuple[str, ...]) -> tuple[Request, Observed]:
         """Observe a database with what is remembered of it; keys are counted on some pods."""
         key, movers = one.key, self.movers
         request = Request(
@@ -173,8 +173,10 @@ class PassReader(Struct, frozen=True):
             credentials=one.credentials,
             mode=one.wanted.mode,
             directives=directives(one.wanted),
-            count_on=count_on,
-            memory=self.memories.of(key, one.told, movers.moving(key), movers.shadows(key)),
+            count_strays_on=count_strays_on,
+            memory=self.memories.of(
+                key, one.reported, movers.moving(key), movers.duplicate_strays(key)
+            ),
         )
         observed = await self.observer.observe(request)
         targets = self.observer.targets(request)
@@ -213,7 +215,7 @@ class PassReader(Struct, frozen=True):
         return replace(one, refusal=refusal)
 
     async def last_followed(self, key: Key, raw: Manifest, why: NotFollowed) -> Pass | None:
-        """Return a pass by the last spec that could be followed; None: nothing runs by any."""
+        """Return a pass with the last usable spec; None: no server runs with any."""
         meta, before = raw["metadata"], load_status(raw)
         if before.binding is None:
             return None
@@ -224,13 +226,13 @@ class PassReader(Struct, frozen=True):
         redis, facts = known
         now = replace(redis.metadata, generation=meta.get("generation", 0))
         redis = replace(redis, status=before, metadata=now)
-        # What is remembered of a restore is that of the pass which could follow the spec.
+        # What is remembered of a restore is from the pass that could use the spec.
         facts = replace(facts, filling=None, opening=None)
         one = _pass(key, raw, redis, replacement_facts(redis, facts, self.world))
         return replace(one, hindrance=Degradation(why.reason, "; ".join(why.messages)))
 
     def forget(self, key: Key) -> None:
-        """Let go of a database that is gone."""
+        """Drop everything about a database that is gone."""
         self.passwords.forget(self.children.forget(key))
         self.observer.forget(key)
         self.memories.forget(key)
@@ -238,7 +240,7 @@ class PassReader(Struct, frozen=True):
         self.sources.forget(key)
 
     async def _recorded(self, raw: Manifest) -> tuple[Redis, Facts] | None:
-        """Return the last spec that was followed by whoever was operator before, if one was."""
+        """Return the last spec that a previous operator process used, if there is one."""
         loaded = load(self.children.recorded(raw))
         if not isinstance(loaded, Redis):
             return None
@@ -253,7 +255,7 @@ class PassReader(Struct, frozen=True):
         return run, self.children.facts(run, entry, passwords, becomes=becomes)
 
     def _forbidden_change(self, raw: Manifest, redis: Redis) -> str:
-        """Say which change came past the API server, by the last spec that was followed."""
+        """Name a change since the last used spec that bypassed the API server's validation."""
         before, now = self.children.recorded_mode(raw), redis.spec.mode
         if before is None or before is now or Mode.CLUSTER not in (before, now):
             return ""
@@ -264,9 +266,10 @@ class PassReader(Struct, frozen=True):
         return find_version(redis.spec, catalog, chosen=self.children.chosen(redis))
 
     async def _refusal(self, one: Pass) -> str | None:
-        """Say why what runs cannot become the wanted version or size: then no template may say so.
+        """Say why running servers cannot change to the wanted version or size, or return None.
 
-        A pod that ends meanwhile would come back as the refused version, or too small. I12
+        No template may have it then: a pod that restarts would have the refused version or size.
+        I12
         """
         wanted, same = one.wanted, not self._is_another_version(one)
         limits = (memory_limit(pod) for pod in self.world.pods_of(one.key))
@@ -281,13 +284,13 @@ class PassReader(Struct, frozen=True):
 
     @staticmethod
     def _is_another_version(one: Pass) -> bool:
-        """Tell whether what runs is of another engine or version than what is wanted."""
-        wanted, running = one.wanted, one.told.version
-        engine = one.told.engine or wanted.engine
+        """Whether the running engine or version differs from the wanted one."""
+        wanted, running = one.wanted, one.reported.version
+        engine = one.reported.engine or wanted.engine
         same = engine == wanted.engine and running.startswith(f"{wanted.version}.")
         return bool(running) and not same
 
 
 def _pass(key: Key, raw: Manifest, redis: Redis, facts: Facts) -> Pass:
     wanted = wanted_of(redis, facts)
-    return Pass(key=key, raw=raw, redis=redis, facts=facts, wanted=wanted, told=redis.status)
+    return Pass(key=key, raw=raw, redis=redis, facts=facts, wanted=wanted, reported=redis.status)

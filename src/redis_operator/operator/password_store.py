@@ -1,4 +1,4 @@
-"""Where the passwords of databases are read from, and what is done when they are gone. IN-28"""
+"""Where the passwords of databases are read from, and what happens when they are gone. IN-28"""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ __all__ = ["PasswordStore"]
 _TIMEOUT = 10.0
 _HASTY_TIMEOUT = 1.0
 _FRESH_SECONDS = 5.0
-"""So long a given password counts as read: every look at the servers waits for this read."""
+"""For so long a password counts as read: every observation of the servers waits for this read."""
 _FIRST_KEY = "operator"
 
 
 class _Reading(Struct, frozen=True):
-    """What a Secret of the owner's own said when it was last read, and what was wrong with it."""
+    """The password in a user's Secret when it was last read, and what was wrong with the Secret."""
 
     at: float
     password: str | None
@@ -77,9 +77,10 @@ class PasswordStore:
         self._read: dict[tuple[str, str], _Reading] = {}  # by uid and Secret
 
     async def read(self, redis: Redis, *, known_will_do: bool = False) -> Passwords:
-        """Return the passwords of a database, made up if it is new. Raises `PasswordError`.
+        """Return the passwords of a database, generated if it is new. Raises `PasswordError`.
 
-        Whoever must care for servers whatever the owner's Secret says takes those that are known.
+        `known_will_do`: servers must be managed whatever the user's Secret says, so the known
+        passwords are enough.
         """
         meta = redis.metadata
         users = await self._own(redis, names.users_secret(meta.name))
@@ -120,9 +121,9 @@ class PasswordStore:
         return created(await self._wanted(redis, known=None), data, marked)
 
     def _is_running(self, redis: Redis) -> bool:
-        """Tell whether there may be servers that know other passwords than new ones.
+        """Whether there may be servers that have other passwords than new ones.
 
-        Those of a deleted database of this name end soon: they are not this one's.
+        Servers of a deleted database with this name end soon and do not count.
         """
         meta = redis.metadata
         if meta.annotations.get(names.NEW_PASSWORDS_ANNOTATION) == "true":
@@ -141,9 +142,9 @@ class PasswordStore:
         return any(owner is None or owner.uid in ours for owner in owners)
 
     async def _wanted(self, redis: Redis, *, known: str | None) -> str:
-        """Return the password that the default user should have: the owner's word, else as it is.
+        """Return the wanted password of the default user: of the user's Secret, else the known one.
 
-        A Secret of the owner's own is only read by name, whatever its labels say.
+        A user's Secret is only read by name, whatever its labels say.
         """
         meta = redis.metadata
         if redis.spec.auth.secret_name:
@@ -154,10 +155,10 @@ class PasswordStore:
         return known if known is not None else generated()
 
     async def _given(self, redis: Redis, name: str, known: str | None) -> str:
-        """Read a Secret of the owner's own, of which no event tells.
+        """Read a user's Secret, for which there are no watch events.
 
-        While passwords are known, a slow API server does not keep a failover waiting: what was read
-        last counts, and the Secret is read again at another look.
+        While passwords are known, a slow API server does not delay a failover: the last read value
+        is used, and the Secret is read again during a later observation.
         """
         mark, now = (redis.metadata.uid, name), self._clock()
         reading = self._read.get(mark) or _Reading(0.0, known)
@@ -184,7 +185,7 @@ class PasswordStore:
         return reading.password
 
     async def _own(self, redis: Redis, name: str) -> Secret | None:
-        """Return a Secret of the database, also one whose label somebody removed."""
+        """Return a Secret of the database, also one whose label was removed."""
         key = (redis.metadata.namespace, name)
         found = self._world.secret(key) or await self._live(key)
         if found is None or limitation(redis, found.metadata) is not None:

@@ -1,12 +1,12 @@
-"""The passwords of a database: read from its Secrets, made once, changed without a gap.
+"""The passwords of a database: read from its Secrets, generated once, rotated without a gap.
 
-The record in the users' Secret is the truth; a second copy of it is kept in another Secret, and
-what was read is remembered. So a Secret that somebody deletes or edits comes back as it was, and a
-database that runs is never given passwords that its servers do not know. K-19, IN-28
+The record in the users' Secret is authoritative; a second copy of it is kept in another Secret, and
+what was read is remembered. So a Secret that is deleted or edited is restored, and a running
+database never gets passwords that its servers do not accept. K-19, IN-28
 
-A change goes in two stages, each written down before anything is done about it: first every server
-learns to accept the new password beside the old one, then everybody is given the new one, and only
-then servers forget the old one.
+A rotation has two stages, each recorded before anything is done about it: first every server
+accepts the new password in addition to the old one, then all users get the new one, and only then
+servers drop the old one.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
 
 _BYTES = 24
 _OURS = ("operator", "replication", "exporter", "admin", "sentinel", "backup")
-_LATER = ("backup",)  # made when it is first needed
+_LATER = ("backup",)  # generated when it is first needed
 _LATE_SECONDS = 600.0
 _FIRST = ("operator", "replication", "exporter")  # users of a Secret that has no record yet
 
@@ -48,7 +48,7 @@ class PasswordError(Exception):
 
 
 class SecretLost(PasswordError):  # noqa: N818 - what happened
-    """The passwords of a database that runs are in no Secret any more."""
+    """The passwords of a running database are not in any Secret any more."""
 
     reason = "SecretLost"
 
@@ -59,7 +59,7 @@ def generated() -> str:
 
 
 def read_password(data: Mapping[str, bytes] | None, *, secret: str) -> str:
-    """Return the default user's password out of a Secret's data, or say what is wrong with it."""
+    """Return the default user's password from a Secret's data, or say what is wrong with it."""
     raw = (data or {}).get(PASSWORD_KEY)
     limitation = password_limitation(raw)
     if raw is None or limitation is not None:
@@ -68,7 +68,7 @@ def read_password(data: Mapping[str, bytes] | None, *, secret: str) -> str:
 
 
 def created(default: str, own: Mapping[str, bytes] | None = None, marked: str = "") -> Passwords:
-    """Return the first passwords of a database: as a Secret without a record says, else new."""
+    """Return the first passwords of a database: from a Secret without a record, else new ones."""
     found = {user: generated() for user in _OURS if user not in _LATER}
     for user in _FIRST:
         written = (own or {}).get(user)
@@ -78,7 +78,7 @@ def created(default: str, own: Mapping[str, bytes] | None = None, marked: str = 
 
 
 def newest(known: Passwords | None, *copies: Mapping[str, bytes] | None) -> Passwords | None:
-    """Return the newest of what is remembered and what Secrets keep; a Secret wins a tie."""
+    """Return the newest of the remembered and the stored passwords; a Secret wins a tie."""
     found = [kept for data in copies if (kept := read_record(data)) is not None]
     if known is not None:
         found.append(known)
@@ -86,11 +86,11 @@ def newest(known: Passwords | None, *copies: Mapping[str, bytes] | None) -> Pass
 
 
 def wished(known: Passwords, default: str, marked: str) -> Passwords:
-    """Return the passwords with a change begun, if one is asked for and none is in its midst.
+    """Return the passwords with a rotation begun, if one is wanted and none is in progress.
 
-    `default` is what the owner's Secret says; `marked` is the value of the annotation that asks for
-    new passwords of our own users. A wish that changes before anybody was given the new password
-    replaces it; later it waits until the change before it is over.
+    `default` is the password in the user's Secret; `marked` is the value of the annotation that
+    asks for new passwords of the operator's own users. A request that changes before any user got
+    the new password replaces it; later it waits until the rotation before it is over.
     """
     rotation = known.rotation
     if rotation is None:
@@ -114,7 +114,7 @@ def wished(known: Passwords, default: str, marked: str) -> Passwords:
 
 
 def advanced(known: Passwords, *, now: float) -> Passwords:
-    """Return the passwords one stage further: the new ones in use, then the old ones gone."""
+    """Return the passwords one stage further: the new ones in use, then the old ones dropped."""
     rotation = known.rotation
     assert rotation is not None
     if rotation.stage is Stage.USE:
@@ -138,8 +138,8 @@ def advanced(known: Passwords, *, now: float) -> Passwords:
 def outlived(known: Passwords, oldest_pod: float) -> Passwords:
     """Return the passwords without those of the exporter that no pod can have started with.
 
-    A pod that is created some minutes after a password was replaced is given the next one, also by
-    a node that is late to hear of it or whose clock is slow.
+    A pod that is created some minutes after a password was replaced gets the next one, also on a
+    node that receives it late or whose clock is slow.
     """
     earlier = tuple(f for f in known.exporter_earlier if f.until + _LATE_SECONDS >= oldest_pod)
     if earlier == known.exporter_earlier:

@@ -1,7 +1,7 @@
-"""One pass over one database: look, decide, act, settle. The only place where the rings meet.
+"""One pass over one database: observe, decide, act, settle. The only place where these meet.
 
-A pass takes whatever it finds, however broken, and ends in a status. While there is something to do
-at once it looks again within the same pass, so that forming and healing are not slowed by queues.
+A pass accepts any state, however broken, and ends in a status. While there is something to do at
+once it observes again within the same pass, so that queues do not slow down bootstrap and repairs.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ from redis_operator.planning.reporting.status import refused, status
 __all__ = ["Reconciler"]
 
 _LOG = logging.getLogger(__name__)
-_LOOKS = 40  # in one pass; then other databases have their turn
+_LOOKS = 40  # observations in one pass; then other databases get the worker
 _FORBIDDEN_SECONDS = 5.0
 
 
 class Reconciler(Struct, frozen=True):
-    """Everything a pass needs, made once for all databases."""
+    """Everything that a pass needs, created once for all databases."""
 
     world: World
     reader: PassReader
@@ -60,7 +60,7 @@ class Reconciler(Struct, frozen=True):
     clock: Callable[[], float] = time.time
 
     async def reconcile(self, key: Key) -> Outcome:
-        """Bring one database as far as it can be brought now."""
+        """Bring one database as close to its spec as is possible now."""
         raw = self.world.redis(key)
         if raw is None:
             self.forget(key)
@@ -72,24 +72,24 @@ class Reconciler(Struct, frozen=True):
             if ends:
                 before = load_status(raw)
                 gone = replace(before, phase=Phase.DELETING, plan=())
-                await self.reader.background.stop(key)  # nothing is made again that goes
+                await self.reader.background.stop(key)  # no object is recreated during the deletion
                 await self.reporter.report(raw, before, gone)
             return await self.ending.around(raw, partial(self._follow, key, raw))
         except Forbidden as error:
-            self.reporter.complain(raw, error)
-            return Again(_FORBIDDEN_SECONDS, pace.USUAL_PRIORITY)  # rights come without a sign
+            self.reporter.report_forbidden(raw, error)
+            return Again(_FORBIDDEN_SECONDS, pace.USUAL_PRIORITY)  # permissions cause no event
         except KubeError as error:
             return Retry(error)
 
     def forget(self, key: Key) -> None:
-        """Let go of a database that is gone."""
+        """Drop everything about a database that is gone."""
         self.world.forget(key)
         self.reader.forget(key)
         self.reporter.forget(key)
         self.settler.rotations.forget(key)
 
     async def _follow(self, key: Key, raw: Manifest) -> Outcome:
-        """Follow the spec; or the last one that could be followed, and tell why."""
+        """Reconcile the spec; or the last one that could be used, and report why."""
         try:
             found = await self.reader.begin(key, raw)
             if isinstance(found, Pass):
@@ -102,17 +102,17 @@ class Reconciler(Struct, frozen=True):
             return await self._bring(last)
         before = load_status(raw)
         context = self.contexts.unread(before, raw["metadata"].get("generation", 0))
-        told = refused(context, found.reason, list(found.messages))
-        await self.reporter.report(raw, before, told)
+        after = refused(context, found.reason, list(found.messages))
+        await self.reporter.report(raw, before, after)
         behind = self.reporter.is_behind(key)
         return Again(pace.BEHIND_SECONDS if behind else self.interval, pace.USUAL_PRIORITY)
 
     async def _bring(self, one: Pass) -> Outcome:
-        """Look, decide, act and settle until there is nothing to do at once."""
-        count_on: tuple[str, ...] = ()
+        """Observe, decide, act and settle until there is nothing to do at once."""
+        count_strays_on: tuple[str, ...] = ()
         acted, idle = False, 0
         for _ in range(_LOOKS):
-            request, observed = await self.reader.look(one, count_on)
+            request, observed = await self.reader.look(one, count_strays_on)
             written = self.contexts.children.writes(one.redis)
             advice = self._decide(one, observed)
             one = await self._announce(one, observed, advice)
@@ -138,13 +138,13 @@ class Reconciler(Struct, frozen=True):
                     waited=self.reader.memories.waited(one.key),
                 )
                 return Retry(one.error) if one.error and again.after >= interval else again
-            count_on, acted = advice.count_on, acted or bool(outcomes)
+            count_strays_on, acted = advice.count_strays_on, acted or bool(outcomes)
             idle = 0 if outcomes else idle + 1
             if idle == pace.IDLE_LOOKS:
                 break
             await asyncio.sleep(pace.pause(idle))
         await self._report(one, after)
-        # Looking alone does not bring it about: others have their turn.
+        # Observing alone does not help: other databases get the worker.
         return Again(pace.SOON_SECONDS if acted else pace.BUSY_SECONDS)
 
     def _decide(self, one: Pass, observed: Observed) -> Plan:
@@ -154,35 +154,35 @@ class Reconciler(Struct, frozen=True):
         return replace(advice, blocked=tuple({one.refusal: 0} | dict.fromkeys(advice.blocked)))
 
     async def _announce(self, one: Pass, observed: Observed, advice: Plan) -> Pass:
-        """Tell what is about to be done, unless it is told already: failures would come and go."""
+        """Report the next steps, unless they are reported already: failures would come and go."""
         if not advice.is_announced:
             return one
         before = status(one.wanted, observed, advice, self.contexts.of(one))
-        if before.plan == one.told.plan:
+        if before.plan == one.reported.plan:
             return one
         try:
-            return replace(one, told=await self._report(one, before))
+            return replace(one, reported=await self._report(one, before))
         except KubeError as error:
             _LOG.warning("the plan is not in the status", extra=fields(error=error))
-            return one  # what must be done is done all the same
+            return one  # the steps are taken all the same
 
     async def _report(self, one: Pass, after: RedisStatus) -> RedisStatus:
-        """Write a status; return the one that stands then, as far as it is known."""
-        write = partial(self.reporter.report, one.raw, one.told, after)
-        if one.told.binding is None:
+        """Write a status; return the status in the API after that, as far as it is known."""
+        write = partial(self.reporter.report, one.raw, one.reported, after)
+        if one.reported.binding is None:
             return await write()
         found = await self.reader.background.run(one.key, "its status", write)
-        return one.told if isinstance(found, Pending) else found
+        return one.reported if isinstance(found, Pending) else found
 
     async def _settle(self, one: Pass, request: Request, observed: Observed) -> Pass:
-        """Write what follows from a look, unless the API server has other writes to answer yet."""
+        """Write what follows from an observation, unless earlier writes are still in progress."""
         settle = partial(self.settler.settle, one, request, observed)
-        if one.told.binding is None:
+        if one.reported.binding is None:
             return await settle()
         found = await self.reader.background.run(one.key, "what servers have taken", settle)
         return one if isinstance(found, Pending) else found
 
     def _is_superseded(self, one: Pass) -> bool:
-        """Tell whether somebody wants something else since this pass began."""
+        """Whether the spec has changed since this pass began."""
         now = self.world.redis(one.key)
         return now is None or now["metadata"].get("generation") != one.redis.metadata.generation

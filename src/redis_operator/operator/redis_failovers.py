@@ -1,8 +1,8 @@
-"""One pass over one `RedisFailover`: translate it, apply its `Redis`, tell what became of it.
+"""One pass over one `RedisFailover`: translate it, apply its `Redis`, report the result.
 
-The `Redis` has the same name and is owned: deleting the `RedisFailover` deletes it. One that
-somebody else made is refused by name and never touched. A spec that cannot be followed leaves the
-`Redis` as it is. K-28
+The `Redis` has the same name and is owned: deleting the `RedisFailover` deletes it. A `Redis` with
+another owner is refused by name and never changed. If the spec cannot be translated, the `Redis`
+stays as it is. K-28
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ __all__ = ["RedisFailovers", "name_limitation"]
 
 _LOG = logging.getLogger(__name__)
 _TIMEOUT = 10.0
-_REFUSED_SECONDS = 30.0  # rights and quotas come back without a sign
+_REFUSED_SECONDS = 30.0  # no event reports new permissions or quotas
 
 
 class RedisFailovers(Struct, frozen=True):
@@ -64,13 +64,13 @@ class RedisFailovers(Struct, frozen=True):
     clock: Callable[[], float] = time.time
 
     async def reconcile(self, key: Key) -> Outcome:
-        """Bring the `Redis` of one of them in order, and show its status."""
+        """Bring the `Redis` of one of them up to date, and copy its status."""
         raw = self.failovers.get(key)
         if raw is None:
             self.applier.forget(REDISES, key)
             return Done()
         if meta_of(raw).is_deleting:
-            return Done()  # its Redis goes with it, by ownership
+            return Done()  # its Redis is deleted with it, by its owner reference
         try:
             return await self._pass(key, raw)
         except KubeError as error:
@@ -83,7 +83,7 @@ class RedisFailovers(Struct, frozen=True):
         taken = name_limitation(raw, meta_of(found)) if found is not None else None
         if taken is not None:
             await self._report(raw, None, Refusal("ChildRefused", (f"Redis {key[1]} {taken}",)))
-            return Done()  # what becomes of that Redis wakes us
+            return Done()  # changes of that Redis trigger the next pass
         wanted = translate(raw)
         problems = wanted if isinstance(wanted, tuple) else _changes(found, wanted)
         if problems:
@@ -106,7 +106,7 @@ class RedisFailovers(Struct, frozen=True):
     async def _apply(
         self, raw: Manifest, wanted: Manifest, found: Manifest | None
     ) -> Manifest | None:
-        """Apply the `Redis`; one of somebody else that appeared meanwhile is not taken over."""
+        """Apply the `Redis`; one with another owner that appeared meanwhile is not taken over."""
         return await self.applier.apply_owned(
             REDISES,
             wanted,
@@ -151,7 +151,7 @@ class RedisFailovers(Struct, frozen=True):
     def _announce(
         self, raw: Manifest, before: RedisFailoverStatus, after: RedisFailoverStatus
     ) -> None:
-        """Tell of *Ready* when it changes: what happens inside is told of the `Redis`."""
+        """Send an event when *Ready* changes: details are in the events of the `Redis`."""
         was = {c.type: (c.status, c.reason) for c in before.conditions}
         for condition in after.conditions:
             if condition.type != "Ready":
@@ -166,7 +166,7 @@ class RedisFailovers(Struct, frozen=True):
 
 
 def name_limitation(raw: Manifest, meta: ObjectMeta) -> str | None:
-    """Return why the `Redis` of that name is not this object's to change, or None."""
+    """Return why the `Redis` with that name does not belong to this object, or None."""
     controller = controller_of(meta)
     if controller is None and meta.label(FAILOVER_LABEL) == meta.name:
         return None  # handed over by a person, or orphaned by a deletion
@@ -189,7 +189,7 @@ def name_limitation(raw: Manifest, meta: ObjectMeta) -> str | None:
 
 
 def _changes(found: Manifest | None, wanted: Manifest) -> tuple[Any, ...]:
-    """Return why the `Redis` that is there cannot become the one that is wanted."""
+    """Return why the existing `Redis` cannot be changed to the wanted one."""
     old, new = load(found) if found is not None else None, load(wanted)
     if not isinstance(old, Redis) or not isinstance(new, Redis):
         return ()

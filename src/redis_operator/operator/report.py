@@ -1,7 +1,7 @@
-"""Tells the world: status written only when it differs, events only when something changed.
+"""Writes a status only when it differs, and sends events only when something changed.
 
-A database of which much happens at once does not have all of it written: after a few writes within
-a second the next ones wait, and what they would have said is said by the one that follows.
+When many things happen to a database at once not all of them are written: after a few writes within
+a second the next ones wait, and the following write includes what they would have reported.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from redis_operator.planning.reporting.announcements import announcements
 __all__ = ["Reporter"]
 
 
-_BURST: Final = 7.0  # statuses of one database that are written as they come
-_WRITES_A_SECOND: Final = 7.0  # of those after them
+_BURST: Final = 7.0  # statuses of one database that are written without delay
+_WRITES_A_SECOND: Final = 7.0  # after those
 
 
 class Reporter:
@@ -44,14 +44,14 @@ class Reporter:
         self._losses = losses
         self._applier = applier
         self._recorder = recorder
-        self._spent: dict[Key, tuple[float, float]] = {}  # writes of late, and when that was
+        self._spent: dict[Key, tuple[float, float]] = {}  # recent writes, and when that was
         self._held_back: set[Key] = set()
 
     async def report(self, raw: Manifest, before: RedisStatus, after: RedisStatus) -> RedisStatus:
-        """Write the status if it differs from the one that stands, then tell what changed.
+        """Write the status if it differs from the current one, then send events for the changes.
 
-        Returns the status that stands then: what the next report of this pass differs from. One
-        that is held back stands not: the caller looks again soon (`is_behind`).
+        Returns the status in the API after that: the next report of this pass is compared with it.
+        A status that is delayed is not returned: the caller observes again soon (`is_behind`).
         """
         meta = raw["metadata"]
         key = (meta["namespace"], meta["name"])
@@ -66,23 +66,23 @@ class Reporter:
         except NotFound:
             return before  # the database was deleted meanwhile
         except Forbidden as error:
-            self.complain(raw, error)
-            return before  # it is not reported, and what must be done is done all the same
+            self.report_forbidden(raw, error)
+            return before  # it is not reported, and the steps are taken all the same
         if written is None:
             return before
         about = Regarding.of(REDISES, raw)
-        for told in announcements(before, after):
-            record = self._recorder.warning if told.warning else self._recorder.normal
-            record(about, told.reason, told.message)
+        for event in announcements(before, after):
+            record = self._recorder.warning if event.warning else self._recorder.normal
+            record(about, event.reason, event.message)
         self._count_loss(meta, before, after)
         return after
 
     def is_behind(self, key: Key) -> bool:
-        """Tell whether the last status of a database was held back."""
+        """Whether the last status of a database was delayed."""
         return key in self._held_back
 
     def forget(self, key: Key) -> None:
-        """Let go of a database that is gone."""
+        """Drop everything about a database that is gone."""
         self._spent.pop(key, None)
         self._held_back.discard(key)
 
@@ -102,15 +102,15 @@ class Reporter:
         if self._losses is not None:
             self._losses.labels(meta["namespace"], meta["name"]).inc()
 
-    def complain(self, raw: Manifest, error: Forbidden) -> None:
-        """Tell that the operator lacks a right: where the status may not be written, an event."""
+    def report_forbidden(self, raw: Manifest, error: Forbidden) -> None:
+        """Report that the operator lacks a permission: as an event if the status is forbidden."""
         text = (
             f"the operator is missing a permission and continues as soon as it is granted: {error}"
         )
         self._recorder.warning(Regarding.of(REDISES, raw), "Forbidden", text)
 
-    def tell(self, raw: Manifest, rule: str, reason: str, message: str) -> None:
-        """Report one thing that is not a condition: steps of a rule that were taken."""
+    def announce(self, raw: Manifest, rule: str, reason: str, message: str) -> None:
+        """Send one event that is not about a condition: steps of a rule that were taken."""
         if self._plans is not None:
             self._plans.labels(rule).inc()
         self._recorder.normal(Regarding.of(REDISES, raw), reason, message)

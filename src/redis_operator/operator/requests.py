@@ -1,7 +1,7 @@
-"""Requests that people write on a database as annotations: each is good for one time.
+"""Requests that people make by annotations of a database: each is valid once.
 
-A request that was met is taken off the database, so that nothing that happens later is undone by
-it. Only exactly the request that was met is taken off: a newer one stays.
+A request that was fulfilled is removed from the database, so that it does not undo anything later.
+Only exactly the fulfilled request is removed: a newer one stays.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TIMEOUT = 10.0
 
 
 def met(annotations: Mapping[str, str], wanted: Wanted, observed: Observed) -> tuple[str, ...]:
-    """Return the annotations whose request has been met."""
+    """Return the annotations whose request has been fulfilled."""
     found = []
     if wanted.switchover is not None and _is_primary(wanted, wanted.switchover.pod, observed):
         found.append(PRIMARY_ANNOTATION)
@@ -41,7 +41,7 @@ def met(annotations: Mapping[str, str], wanted: Wanted, observed: Observed) -> t
 
 
 def _is_primary(wanted: Wanted, pod: str, observed: Observed) -> bool:
-    """Tell whether the pod that shall be primary is one, for all and not by its own word alone."""
+    """Whether the pod that must be primary is one for the topology, not only for itself."""
     topology = situation(wanted, observed, 0.0)
     return any(
         node.pod.name == pod and node.is_primary and topology.role_of(node) is Role.PRIMARY
@@ -50,7 +50,7 @@ def _is_primary(wanted: Wanted, pod: str, observed: Observed) -> bool:
 
 
 def _is_restart_due(wanted: Wanted, observed: Observed) -> bool:
-    """Tell whether pods have yet to be restarted, or ended, or it is not known."""
+    """Whether pods still have to be restarted, or ended, or it is not known."""
     if wanted.hibernate:
         return bool(observed.nodes) or any(workload.pods for workload in observed.workloads)
     current = {workload.shard: workload.revision for workload in observed.workloads}
@@ -60,7 +60,7 @@ def _is_restart_due(wanted: Wanted, observed: Observed) -> bool:
 
 
 async def close(client: Client, raw: Manifest, annotation: str) -> None:
-    """Take a request that was met off the database."""
+    """Remove a fulfilled request from the database."""
     meta = raw["metadata"]
     path = f"/metadata/annotations/{annotation.replace('/', '~1')}"
     asked = meta["annotations"][annotation]
@@ -72,4 +72,4 @@ async def close(client: Client, raw: Manifest, annotation: str) -> None:
     try:
         await client.patch(REDISES, key, JsonPatch(operations), timeout=_TIMEOUT)
     except (Conflict, Invalid, NotFound):
-        return  # somebody asks for something else now, or the database is gone
+        return  # there is a newer request, or the database is gone

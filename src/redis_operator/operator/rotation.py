@@ -1,10 +1,10 @@
-"""Changes of passwords, carried on a running database: no restart, no refused connection. IN-28
+"""Rotations of passwords on a running database: no restart, no refused connection. IN-28
 
 Each stage is written to the users' Secret before anything is done about it, and the next one begins
-when all of this holds: every server that runs has what the stage asks for; the files that pods
-mount and the binding that applications mount have had the time to be refreshed; and nobody is in
-the middle of something with the old password. Whoever continues after a crash reads the stage from
-the Secret and waits once more.
+when all of this is true: every running server has what the stage asks for; the files that pods
+mount and the binding that applications mount have had the time to be refreshed; and no operation
+with the old password is in progress. After a crash the next operator reads the stage from the
+Secret and waits once more.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from kubecontroller.client.meta import Key
 from redis_operator.api.redis import Redis
 from redis_operator.manifests.facts import Facts, Passwords, Stage
+from redis_operator.manifests.layouts import layout_of
 from redis_operator.operator.jobs import Job, Jobs, loop_time
 from redis_operator.operator.objects.children import Children
 from redis_operator.operator.password_store import PasswordStore
@@ -26,13 +27,13 @@ from redis_operator.operator.servers.logins import Logins
 from redis_operator.planning.observed import Evidence, Observed, Unreachable
 from redis_operator.planning.reporting.degradations import Degradation
 
-__all__ = ["Rotations"]
+__all__ = ["Rotations", "oldest_start"]
 
 _Stage = tuple[str, int]  # the uid of a database, and the serial of its passwords
 
 
 class Rotations(Jobs[_Stage, None]):
-    """The changes of passwords of all databases of one operator."""
+    """The rotations of passwords of all databases of one operator."""
 
     def __init__(
         self,
@@ -59,11 +60,11 @@ class Rotations(Jobs[_Stage, None]):
         *,
         moving: bool,
     ) -> Facts:
-        """Have servers know the passwords, and carry a change on if it can be; what is so now."""
+        """Have servers accept the passwords, continue a rotation if possible; return the facts."""
         problems = await self._logins.apply(redis, observed, targets, facts)
         reasons = self._reasons(redis, facts.passwords, observed, moving=moving)
         if not problems and not reasons:
-            passwords = self._next(facts.passwords, observed)
+            passwords = self._next(redis, facts.passwords, observed)
         else:
             passwords = facts.passwords
         if passwords != facts.passwords:
@@ -78,17 +79,16 @@ class Rotations(Jobs[_Stage, None]):
         return facts
 
     def problem(self, redis: Redis) -> Degradation | None:
-        """Return why the passwords of a database are not yet what they should be."""
+        """Return why the passwords of a database are not yet as they should be."""
         return next((stage.problem for stage in self.under_way(_key(redis))), None)
 
-    def _next(self, passwords: Passwords, observed: Observed) -> Passwords:
+    def _next(self, redis: Redis, passwords: Passwords, observed: Observed) -> Passwords:
         """Return the passwords as they may be from now on."""
         if passwords.rotation is not None:
             return advanced(passwords, now=self._clock())
         if observed.unlabelled:
-            return passwords  # there is a pod that was not looked at
-        oldest = min((node.pod.since for node in observed.nodes), default=self._clock())
-        return outlived(passwords, oldest)
+            return passwords  # there is a pod that was not observed
+        return outlived(passwords, oldest_start(redis, observed, now=self._clock()))
 
     async def _write(self, redis: Redis, facts: Facts, passwords: Passwords) -> Facts:
         self._store.keep(redis, passwords)
@@ -114,14 +114,14 @@ class Rotations(Jobs[_Stage, None]):
             if moving:
                 found.append("slots are moving")
         if loop_time() < self._stage(redis, passwords).begun + self._refresh_seconds:
-            # Not how many seconds are left: the status would be written every second.
+            # Without the remaining seconds: otherwise the status would be written every second.
             accepts = "servers accept the old and the new password"
             within = f"{self._refresh_seconds:.0f} s"
             found.append(f"{accepts}; mounted Secrets are refreshed within {within}")
         return found
 
     def _stage(self, redis: Redis, passwords: Passwords) -> Job[_Stage, None]:
-        """Return the stage that the passwords are in, since it was first seen."""
+        """Return the current stage of the passwords, since it was first seen."""
         key, now = _key(redis), (redis.metadata.uid, passwords.serial)
         found = self.begin(key, (), now)
         if found.what == now:
@@ -142,3 +142,13 @@ class Rotations(Jobs[_Stage, None]):
 
 def _key(redis: Redis) -> Key:
     return redis.metadata.namespace, redis.metadata.name
+
+
+def oldest_start(redis: Redis, observed: Observed, *, now: float) -> float:
+    """Return when the oldest pod started that may have an exporter."""
+    beside, workload = layout_of(redis).sentinels, observed.sentinel_workload
+    exports = beside is not None and beside.exporter(redis.spec)
+    known = workload.revision if workload is not None and workload.current else None
+    watchers = (n.pod for n in observed.sentinels if exports or n.pod.revision != known)
+    pods = (*(node.pod for node in observed.nodes), *watchers)
+    return min((pod.since for pod in pods), default=now)

@@ -16,32 +16,32 @@ __all__ = ["Settings", "WebhookCertificate", "read_settings"]
 
 
 class WebhookCertificate(Enum):
-    """Who makes the certificate that admission is served with."""
+    """Who issues the certificate of the admission webhooks."""
 
     OWN = "own"
     ISSUED = "issued"
 
 
 class Settings(Struct, frozen=True):
-    """What an installation chooses."""
+    """The choices of an installation."""
 
     kubeconfig: str = ""
     context: str = ""
-    namespaces: tuple[str, ...] = ()  # those to look after; none named: all
-    namespace: str = "default"  # where the operator itself lives: its lease
+    namespaces: tuple[str, ...] = ()  # those to manage; none: all
+    namespace: str = "default"  # of the operator itself, with its lease
     pod_labels: tuple[tuple[str, str], ...] = (("app.kubernetes.io/name", "redis-operator"),)
-    binding_addresses: bool = False  # where there is no cluster DNS, bindings name addresses
+    binding_addresses: bool = False  # without cluster DNS, bindings contain addresses
     workers: int = 8
     elect: bool = True
     health_port: int = 8080  # 0 serves neither health nor metrics
     health_host: str = "0.0.0.0"
-    secured_metrics_port: int | None = None  # over TLS, to whom the API server lets in; else open
+    secured_metrics_port: int | None = None  # TLS, for clients that the API server allows
     webhook_port: int = 0  # 0 serves no admission
     webhook_host: str = "0.0.0.0"
     webhook_certificate: WebhookCertificate = WebhookCertificate.OWN
     probe_interval: float = 10.0
     probe_timeout: float = 2.0
-    secret_refresh: float = 90.0  # within so many seconds kubelets refresh mounted Secrets
+    secret_refresh: float = 90.0  # kubelets refresh mounted Secrets within so many seconds
     worker_image: str = f"redis-operator:{__version__}"  # of backups: the operator's own
     log_format: Format = Format.HUMAN
     verbose: bool = False
@@ -88,7 +88,7 @@ def read_settings(
 
 
 def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
-    """Make the parser; what is not given comes from the environment where it can."""
+    """Create the parser; defaults come from the environment where there are any."""
     parser = argparse.ArgumentParser(
         prog="redis-operator run",
         description="Run the operator: manage the Redis databases of a cluster.",
@@ -170,6 +170,6 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
 
 
 def _label(text: str) -> tuple[str, str] | None:
-    """Read one label, or None when it is none."""
+    """Read one label, or None when it is not a label."""
     key, equals, value = text.strip().partition("=")
     return (key, value) if key and equals and value else None

@@ -1,4 +1,4 @@
-"""The end of a look: keep what servers have taken, carry passwords on, take met requests off."""
+"""The end of an observation: keep accepted values, continue rotations, remove met requests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Settler"]
 
 
 class Settler(Struct, frozen=True):
-    """Brings objects and passwords to what was observed."""
+    """Brings objects and passwords in line with what was observed."""
 
     client: Client
     children: Children
@@ -28,7 +28,7 @@ class Settler(Struct, frozen=True):
     movers: SlotMovers
 
     async def settle(self, one: Pass, request: Request, observed: Observed) -> Pass:
-        """Write what follows from a look; return the pass with the facts that hold then."""
+        """Write what follows from an observation; return the pass with the facts after that."""
         redis, facts = one.redis, one.facts
         if one.may_change:
             persisted = unpersisted(one.wanted, observed) is None

@@ -1,4 +1,4 @@
-"""From a spec to what planning wants to know of it. Pure."""
+"""From a spec to the part of it that planning needs. Pure."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ _SOURCE = "source"
 
 
 class Acceptance(Struct, frozen=True):
-    """A loss that a person accepts, once."""
+    """A data loss that a person accepts, once."""
 
     slots: SlotSet = NO_SLOTS
     restart: bool = False  # of pods that have neither a replica nor storage
-    source: bool = False  # of what an external server has that did not arrive
+    source: bool = False  # of data of an external server that did not arrive
     problem: str = ""
 
 
 def wanted_of(redis: Redis, facts: Facts) -> Wanted:
-    """Return what is wanted of one database."""
+    """Return the wanted state of one database."""
     spec, annotations = redis.spec, redis.metadata.annotations
     size = parse_quantity(spec.storage.size) if spec.storage is not None else None
     pod = annotations.get(PRIMARY_ANNOTATION, "")
@@ -89,7 +89,7 @@ def wanted_of(redis: Redis, facts: Facts) -> Wanted:
 
 
 def _source(redis: Redis, facts: Facts) -> Source | None:
-    """Return whom a new database copies: an external server, or the worker that reads a backup."""
+    """Return the source of a new database: an external server, or a worker that reads a backup."""
     asked, restore = redis.spec.bootstrap.from_redis, facts.restore
     if asked is not None:
         return Source(asked.host, asked.port)
@@ -99,7 +99,7 @@ def _source(redis: Redis, facts: Facts) -> Source | None:
 
 
 def _filling(facts: Facts) -> Filling | None:
-    """Return the backup that a new database is given key by key, once that is the way."""
+    """Return the backup that a new database is restored from key by key, once that is decided."""
     found = facts.filling
     if found is None or facts.restore is not None:
         return None
@@ -119,7 +119,7 @@ def _filling(facts: Facts) -> Filling | None:
 
 
 def _sentinels(redis: Redis) -> dict[str, Any]:
-    """Return what is wanted of the sentinels, where the mode has any."""
+    """Return the wanted settings of the sentinels, if the mode has any."""
     found = layout_of(redis).sentinels
     if found is None:
         return {}
@@ -135,7 +135,7 @@ def _sentinels(redis: Redis) -> dict[str, Any]:
 def read_acceptance(text: str, *, everything: str = "") -> Acceptance:
     """Read what a person gave up: ranges of slots, and the words `restart` and `source`.
 
-    Where a mode has no slots there is a word for `everything`; elsewhere a loss has to be named.
+    If a mode has no slots there is a word for `everything`; otherwise a loss has to be named.
     """
     words = text.replace(",", " ").split()
     said = [word for word in words if word not in (_RESTART, _SOURCE)]
@@ -148,5 +148,5 @@ def read_acceptance(text: str, *, everything: str = "") -> Acceptance:
 
 
 def directives(wanted: Wanted) -> tuple[str, ...]:
-    """Return the settings whose values planning compares."""
+    """Return the directives whose values planning compares."""
     return tuple(name for name, _ in wanted.config)

@@ -1,4 +1,4 @@
-"""Puts one operator process together: caches, links, the reconciler and what wakes it."""
+"""Puts one operator process together: caches, links, the reconciler and its triggers."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ __all__ = ["add_databases", "add_failovers", "make_manager"]
 _LEASE: Final = "redis-operator"
 _STUCK_SECONDS: Final = 60.0
 _URGENT_WORKERS: Final = 4
-"""Workers for databases that lost a server, though all others wait for an API that hangs."""
+"""Workers for databases that lost a server, while all others wait for an API that hangs."""
 
 
 def make_manager(settings: Settings) -> Manager:
@@ -113,7 +113,7 @@ def make_manager(settings: Settings) -> Manager:
 
 
 def _health(settings: Settings, metrics: Metrics, client: Client) -> HealthServer:
-    """Return what serves health and metrics, which only some may read where that is asked for."""
+    """Return the server of health and metrics, protected if the settings ask for it."""
     port = settings.secured_metrics_port
     secured = None if port is None else SecuredMetrics(client, port=port)
     return HealthServer(
@@ -128,17 +128,17 @@ def add_databases(
     world: World | None = None,
     clock: Callable[[], float] = time.time,
 ) -> Controller:
-    """Add the controller of databases to a manager; `clock` tells seconds since the epoch."""
+    """Add the controller of databases to a manager; `clock` returns seconds since the epoch."""
     world = world or World(manager, settings.namespaces)
     builder = ControllerBuilder(manager, "redis", world.redises)
     owned: tuple[Caches[Any], ...] = (world.pods, world.claims, *world.children.values())
     for objects in owned:
         builder.watches(objects, by_label(DATABASE_LABEL))
-    # a database that is to be backed up has a user for that
+    # a database with backups has a user for them
     noticed = any_of(spec_or_metadata_changed, hold_changed)
     builder.watches(world.backups, mapped(backed_up_by), when=noticed)
     builder.watches(world.schedules, mapped(backed_up_by), when=spec_or_metadata_changed)
-    # and one whose data are to be replaced lets no client in
+    # and a database whose data is to be replaced accepts no client
     builder.watches(world.restores, mapped(backed_up_by))
     wakes = _Wakes(world)
     looks = LastLooks()
@@ -157,10 +157,9 @@ def add_databases(
 def add_failovers(
     manager: Manager, settings: Settings, *, clock: Callable[[], float] = time.time
 ) -> Controller:
-    """Add the controller of `RedisFailover`s to a manager: each owns a database of its name.
+    """Add the controller of `RedisFailover`s to a manager: each owns a database with its name.
 
-    Where the kind is not installed, or its list is forbidden, databases are reconciled all the
-    same.
+    If the kind is not installed, or listing it is forbidden, databases are reconciled all the same.
     """
     failovers = manager.caches(REDIS_FAILOVERS, namespaces=settings.namespaces, optional=True)
     redises = manager.caches(REDISES, namespaces=settings.namespaces)
@@ -182,7 +181,7 @@ def add_failovers(
 
 
 class _Wakes:
-    """What has a database reconciled besides changes of objects."""
+    """Triggers of a reconcile in addition to changes of objects."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -199,7 +198,7 @@ class _Wakes:
         self._enqueue(key, "a slot migration ended")
 
     def answered(self, key: Key) -> None:
-        """A write that was waited for beside the passes got its answer."""
+        """A write that continued beside the passes has ended."""
         self._enqueue(key, "a write was answered late")
 
     def _enqueue(self, key: Key, reason: str, priority: int = 0) -> None:
@@ -217,7 +216,7 @@ def _reconciler(
     looks: LastLooks,
     clock: Callable[[], float],
 ) -> Reconciler:
-    """Return what brings databases in order, with all that it reads and writes by."""
+    """Return the reconciler of databases, with everything that it reads and writes by."""
 
     def leads() -> bool:
         return manager.election is None or manager.election.is_leader()

@@ -1,10 +1,10 @@
-"""The caches one operator looks through, bounded by label: only what belongs to databases is kept.
+"""The caches of one operator, limited by label: only objects of databases are kept.
 
-Nodes and storage classes are few and read whole. An operator of some namespaces may not be allowed
-to: it then knows no zones, no cordons and no versions of the cluster's own, and tries to grow a
-volume where it cannot know whether that is possible. A Secret the owner made carries no label of
-ours: it is read by name when it is needed, so that no list of all Secrets is ever asked for.
-X-09, X-10
+Nodes and storage classes are few and cached completely. An operator of some namespaces may not be
+allowed to list them: then it knows no zones, no cordons and no versions of the cluster's own, and
+tries to grow a volume without knowing whether that is possible. A Secret that a user created does
+not have the operator's label: it is read by name when it is needed, so that all Secrets are never
+listed. X-09, X-10
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _child(group: str, version: str, kind: str, plural: str) -> Kind[MetadataOnl
 
 _RBAC: Final = "rbac.authorization.k8s.io"
 
-# Every kind a database has children of. What is read of one is its metadata, unless it is listed
+# Every kind of children that a database has. Only its metadata is cached, unless it is listed
 # with a type of its own.
 CHILD_KINDS: Final[Mapping[tuple[str, str], Kind[Any]]] = {
     (kind.api_version, kind.kind): kind
@@ -102,7 +102,7 @@ CHILD_KINDS: Final[Mapping[tuple[str, str], Kind[Any]]] = {
 
 
 class World:
-    """What the operator knows of the cluster without asking."""
+    """What the operator knows of the cluster from its caches."""
 
     def __init__(self, manager: Manager, namespaces: Iterable[str]) -> None:
         chosen = tuple(namespaces)
@@ -131,10 +131,10 @@ class World:
             kind: _labelled(manager, child, chosen) for kind, child in CHILD_KINDS.items()
         }
         self.workers = Workers.of(manager, chosen)
-        self._written: dict[Key, Pod] = {}  # pods as we wrote them, until the cache has them
+        self._written: dict[Key, Pod] = {}  # pods as written, until the cache has them
 
     def redis(self, key: Key) -> Manifest | None:
-        """Return a database as it was written."""
+        """Return a database as it is in the API."""
         return self.redises.get(key)
 
     def all_redises(self) -> list[Manifest]:
@@ -142,11 +142,11 @@ class World:
         return list(self.redises)
 
     def backup(self, key: Key) -> Manifest | None:
-        """Return a backup as it was written."""
+        """Return a backup as it is in the API."""
         return self.backups.get(key)
 
     def needs_backup_user(self, key: Key) -> bool | None:
-        """Tell whether a backup or a schedule names a database; None: that is not known yet."""
+        """Whether a backup or a schedule names a database; None: that is not known yet."""
         if self.backups.find("database", key) or self.schedules.find("database", key):
             return True
         return False if self.backups.has_synced and self.schedules.has_synced else None
@@ -160,7 +160,7 @@ class World:
         ]
 
     def addresses(self, key: Key) -> dict[str, str]:
-        """Return the addresses of a database's pods that run, by name."""
+        """Return the addresses of a database's running pods, by name."""
         return {
             pod.metadata.name: pod.status.pod_ip
             for pod in self.pods_of(key)
@@ -168,14 +168,14 @@ class World:
         }
 
     def backups_of_schedule(self, schedule: RedisBackupSchedule) -> list[Manifest]:
-        """Return the backups that were taken for a schedule, for this very one."""
+        """Return the backups that were created for this very schedule."""
         meta = schedule.metadata
         return self.backups.find("schedule", (meta.namespace, meta.uid))
 
     def backups_in_use(self, namespace: str) -> frozenset[str]:
         """Return the backups of a namespace that databases are being restored from.
 
-        By name from the same namespace, and by the place in the store from any that is seen here.
+        By name from the same namespace, and by the place in the store from any namespace seen here.
         """
         begin = [raw for raw in self.redises if not (raw.get("status") or {}).get("binding")]
         named = {
@@ -194,13 +194,13 @@ class World:
         return frozenset(named)
 
     def pods_of(self, key: Key) -> list[Pod]:
-        """Return the pods of a database, by name, with what we wrote on them."""
+        """Return the pods of a database, by name, with what this operator wrote on them."""
         return [self._newest(pod) for pod in self.pods.find("database", key)]
 
     def wrote(self, pod: Pod) -> None:
-        """Note a pod as we wrote it: what is decided before the cache has it is decided by it.
+        """Note a pod as written: decisions use it until the cache has it.
 
-        Else a watch that is late or silent would have the same written over and over.
+        Otherwise a watch that is late or silent would cause the same write over and over.
         """
         key = pod.metadata.key
         informer = next((i for i in self.pods.informers if i.cache.get(key) is not None), None)
@@ -220,12 +220,12 @@ class World:
         return cached
 
     def forget(self, key: Key) -> None:
-        """Let go of what was written for a database that is gone."""
+        """Drop what was written for a database that is gone."""
         for pod in [k for k, w in self._written.items() if key in _by_database(w)]:
             del self._written[pod]
 
     def backup_that_holds(self, key: Key) -> str:
-        """Return the name of a backup of a database during which no slot begins to move."""
+        """Return the name of a backup of a database during which no slot migration begins."""
         for raw in self.backups.find("database", key):
             if (raw.get("status") or {}).get("holdsSlots") and not meta_of(raw).is_deleting:
                 return meta_of(raw).name
@@ -240,7 +240,7 @@ class World:
         return self.children["apps/v1", "StatefulSet"].find("database", key)
 
     def secret(self, key: Key) -> Secret | None:
-        """Return a Secret that carries our label."""
+        """Return a Secret that has the operator's label."""
         return self.children["v1", "Secret"].get(key)
 
     def child(self, kind: tuple[str, str], key: Key) -> Any:
@@ -256,14 +256,14 @@ class World:
         return {node.metadata.name: node for node in self.nodes.cache}
 
     def class_map(self) -> Mapping[str, StorageClass] | None:
-        """Return the storage classes by name, or None where listing them is forbidden."""
+        """Return the storage classes by name, or None if listing them is forbidden."""
         if not self.classes.has_synced:
             return None
         return {found.metadata.name: found for found in self.classes.cache}
 
 
 def hold_changed(change: Change[Manifest]) -> bool:
-    """Count backups that begin or end to hold slots."""
+    """Whether a backup began or ended to block slot migrations."""
     match change:
         case Updated(old, new):
             return _holds(old) != _holds(new)
@@ -276,27 +276,27 @@ def _holds(raw: Manifest) -> bool:
 
 
 def backed_up_by(raw: Manifest) -> tuple[Key, ...]:
-    """Return the database that a backup, a schedule or a restore is of."""
+    """Return the database of a backup, a schedule or a restore."""
     spec, meta = raw.get("spec") or {}, raw.get("metadata") or {}
     return ((meta.get("namespace", ""), str(spec.get("redis", ""))),)
 
 
 def _taken_for(raw: Manifest) -> tuple[Key, ...]:
-    """Return the namespace and the uid of the schedule that a backup is of."""
+    """Return the namespace and the uid of the schedule that a backup belongs to."""
     meta = raw.get("metadata") or {}
     uid = (meta.get("labels") or {}).get(OWNER_LABEL)
     return ((meta.get("namespace", ""), str(uid)),) if uid else ()
 
 
 def origin_of(raw: Manifest) -> str:
-    """Return the name of the backup that a database begins with; empty: with none."""
+    """Return the name of the backup that a database is created from; empty: from none."""
     begins = ((raw.get("spec") or {}).get("bootstrap") or {}).get("fromBackup") or {}
     told = (raw.get("status") or {}).get("restore") or {}
     return str(begins.get("name") or (told.get("backup", "") if begins.get("schedule") else ""))
 
 
 class _RestoredPlace(Struct, frozen=True):
-    """The folder of a store that a database begins with; a volume is that of its namespace."""
+    """The folder of a store that a database is created from; a volume is of its namespace."""
 
     namespace: str
     storage: BackupStorage
@@ -315,7 +315,7 @@ def _restored_place(raw: Manifest) -> _RestoredPlace | None:
 
 
 def _is_in(backup: Manifest, places: Iterable[_RestoredPlace]) -> bool:
-    """Tell whether a backup is kept in one of these places."""
+    """Whether a backup is stored in one of these places."""
     path, namespace = (backup.get("status") or {}).get("path"), meta_of(backup).namespace
     near = [one for one in places if one.path == path]
     if not near:

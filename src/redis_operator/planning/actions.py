@@ -1,8 +1,8 @@
-"""Everything that can be done to a database, as values.
+"""The actions on a database, as values.
 
-Each action carries what must still be true at the moment it is done; the executor checks it against
-the live server or object right before the effect, and refuses when the world has moved on. Each is
-safe to repeat. Here are those that every mode knows; the others are beside the rules of their mode.
+Each action carries what must still be true when it is carried out; the executor checks it against
+the live server or object right before the effect, and refuses when it has changed. Each is safe to
+repeat. The actions of all modes are here; the others are beside the rules of their mode.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ConfigSet(Struct, frozen=True):
 
 
 class LabelPod(Struct, frozen=True):
-    """Give exactly this pod (uid) back labels that were taken from it. K-27"""
+    """Restore the removed labels of exactly this pod (uid). K-27"""
 
     pod: str
     uid: str
@@ -47,7 +47,7 @@ class LabelPod(Struct, frozen=True):
 
 
 class LabelRole(Struct, frozen=True):
-    """Set the role label by which Services find primaries and replicas."""
+    """Set the role label by which Services select primaries and replicas."""
 
     pod: str
     uid: str
@@ -57,10 +57,10 @@ class LabelRole(Struct, frozen=True):
 class DeletePod(Struct, frozen=True):
     """Delete exactly this pod (uid); its workload recreates it.
 
-    `expect_id` and `expect_role` are what the server answered when it was observed. They are
-    checked on the live server; one that does not respond any more may have been promoted, so its
-    pod stays. A primary with slots is only deleted when nothing better can be done and
-    `expect_role` says PRIMARY. Both are None for a server that did not respond.
+    `expect_id` and `expect_role` are the answers of the server when it was observed. They are
+    checked on the live server; if it does not respond any more it may have been promoted, so its
+    pod stays. A primary with slots is deleted only when there is no better option and `expect_role`
+    says PRIMARY. Both are None for a server that did not respond.
     """
 
     pod: str
@@ -71,15 +71,15 @@ class DeletePod(Struct, frozen=True):
 
 
 class DiscardData(Struct, frozen=True):
-    """Delete a pod whose server cannot load its files, and those: its claim, if it has one.
+    """Delete a pod whose server cannot load its files, and the files: its claim, if it has one.
 
-    Only while the pod still is that one and is not up, and `keeper` still is a primary that holds
-    keys: what the files held must be held by somebody. I1
+    Only while the pod is the same and not up, and `data_holder` is still a primary that holds keys:
+    another server must hold the data of the files. I1
     """
 
     pod: str
     uid: str
-    keeper: At
+    data_holder: At
     claim: str = ""
     claim_uid: str = ""
 
@@ -87,7 +87,8 @@ class DiscardData(Struct, frozen=True):
 class ScaleWorkload(Struct, frozen=True):
     """Set `spec.replicas` of a shard's StatefulSet, if it still is `from_pods`.
 
-    With `discard`, the pods that go are not to come back: their claims go by the storage policy.
+    With `discard` the removed pods will not come back: the storage policy decides about their
+    claims.
     """
 
     shard: int
@@ -98,7 +99,7 @@ class ScaleWorkload(Struct, frozen=True):
 
 
 class DeleteWorkload(Struct, frozen=True):
-    """Remove the objects of a shard that left; its claims go by the storage policy."""
+    """Delete the objects of a removed shard; the storage policy decides about its claims."""
 
     shard: int
     uid: str
@@ -113,7 +114,7 @@ class ResizePod(Struct, frozen=True):
 
 
 class GrowVolume(Struct, frozen=True):
-    """Ask for a bigger volume."""
+    """Request a bigger volume."""
 
     claim: str
     uid: str
@@ -142,4 +143,4 @@ ON_OBJECTS: Final = (
     GrowVolume,
     ResizePod,
 )
-"""Steps that end, start or alter pods, or their volumes."""
+"""Steps that end, start or change pods, or their volumes."""

@@ -1,4 +1,4 @@
-"""What a rule is asked, and what it may answer."""
+"""The input of a rule, and its possible answers."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ from .sources import Filling, Source
 __all__ = ["ACCEPT_LOSS", "Loss", "Phase", "Plan", "Switchover", "Wanted"]
 
 ACCEPT_LOSS = "redisoperator.dev/accept-data-loss"
-"""Annotation of a database: the slots it names are given up, or one `restart` may lose data."""
+"""Annotation of a database: gives up the named slots, or allows one `restart` to lose data."""
 
 
 class Switchover(Struct, frozen=True):
-    """A request to make a pod the primary of its shard, good for one promotion."""
+    """A request to make a pod the primary of its shard, valid for one promotion."""
 
     pod: str
 
 
 class Wanted(Struct, frozen=True):
-    """What is wanted of one database: the part of the spec that planning needs."""
+    """The wanted state of one database: the part of the spec that planning needs."""
 
     name: str
     shards: int
     replicas: int
     mode: Mode = Mode.CLUSTER
     engine: str = "valkey"
-    version: str = ""  # empty: whatever the image brings
+    version: str = ""  # empty: the version in the image
     minimum_patch: str = ""  # the oldest patch level of the version that is safe
-    deprecated: bool = False  # the catalog tells databases to leave this version
+    deprecated: bool = False  # the catalog advises databases to leave this version
     persistent: bool = True  # pods keep their data over a restart
     persistence: str = ""  # the kind that it changes to; empty: it does not change
     chosen: frozenset[str] = frozenset()  # directives that a person wrote
     config: tuple[tuple[str, str], ...] = ()  # directives to be set live, at these values
     node_timeout_ms: int = 5000
-    volatile: bool = False  # servers write nothing to disk: what a process held ends with it
-    start_empty: bool = False  # slots that lost every copy are served again, empty, by themselves
+    volatile: bool = False  # servers write nothing to disk: the data of a process ends with it
+    start_empty: bool = False  # slots that lost every copy are served again, empty, without asking
     accepted_loss: SlotSet = NO_SLOTS  # slots that a person gave up, once
-    unreadable_acceptance: str = ""  # why what a person wrote about a loss cannot be followed
+    unreadable_acceptance: str = ""  # why the annotation about a data loss cannot be used
     restart_may_lose: bool = False  # pods without a replica and storage may be restarted
     paused: bool = False
-    unwritten: str = ""  # why the objects are not yet what the spec asks for
+    unwritten: str = ""  # why the objects are not yet as the spec asks
     update_paused: bool = False
     hibernate: bool = False
     min_replicas_to_write: int = 0  # writes are refused while fewer replicas are linked
@@ -54,16 +54,16 @@ class Wanted(Struct, frozen=True):
     switchover: Switchover | None = None
     spread_primaries: bool = False  # move primaries apart over zones once all is settled
     volume_size: int = 0  # bytes; 0 leaves volumes alone
-    memory_limit: int = 0  # bytes that a server's container may use; 0: as much as there is
-    sentinels: int = 0  # how many there shall be
+    memory_limit: int = 0  # bytes that a server's container may use; 0: unlimited
+    sentinels: int = 0  # how many sentinels are wanted
     quorum: int = 0  # how many of them must agree that the primary is down
-    primary_name: str = ""  # what they call the primary
-    sentinel_settings: tuple[tuple[str, str], ...] = ()  # of SENTINEL SET
-    weights: tuple[tuple[int, float], ...] = ()  # of shards, where they shall differ
-    source: Source | None = None  # an external server to follow until this is taken back
-    filling: Filling | None = None  # a backup that it is given before any client is served
-    backup: str = ""  # one that is being read: slots do not begin to move meanwhile
-    source_given_up: bool = False  # a person gave up what has not arrived from it, once
+    primary_name: str = ""  # the name under which they monitor the primary
+    sentinel_settings: tuple[tuple[str, str], ...] = ()  # for SENTINEL SET
+    weights: tuple[tuple[int, float], ...] = ()  # of shards, if they are to differ
+    source: Source | None = None  # an external server to follow until it is removed from the spec
+    filling: Filling | None = None  # a backup that is restored before any client is served
+    backup: str = ""  # a backup that is being read: no slot migration begins meanwhile
+    source_given_up: bool = False  # a person gave up the data that has not arrived, once
 
     @property
     def pods_per_shard(self) -> int:
@@ -89,23 +89,23 @@ class Phase(Enum):
 
 
 class Loss(Struct, frozen=True):
-    """Data whose every copy is gone. Reported until they are served again; never papered over."""
+    """Data that has lost every copy. Reported until the slots are served again; never hidden."""
 
     why: str
     slots: SlotSet = NO_SLOTS  # none: the mode has no slots, and everything is lost
-    accepted: bool = False  # by the policy of the spec or by a person: they are started empty
+    accepted: bool = False  # by the policy of the spec or by a person: the slots start empty
 
     @property
     def what(self) -> str:
-        """What is lost, in words."""
+        """What is lost, as text."""
         return f"slots {self.slots}" if self.slots else "all keys"
 
 
 class Plan(Struct, frozen=True):
     """Steps to take now, or the reasons for taking none; texts reach status and events unchanged.
 
-    Stages are done in order; the steps of one stage do not depend on each other and may be done
-    at the same time. A step that fails ends the plan after its stage: look again.
+    Stages are done in order; the steps of one stage do not depend on each other and may be done at
+    the same time. A step that fails ends the plan after its stage: observe again.
     """
 
     rule: str = ""
@@ -114,15 +114,17 @@ class Plan(Struct, frozen=True):
     blocked: tuple[str, ...] = ()
     losses: tuple[Loss, ...] = ()
     phase: Phase = Phase.READY
-    final: bool = False  # with no steps: no later rule may speak
-    urgent: bool = False  # clients wait for it: it is told of while it is done, not before
-    again_after: float | None = None  # look again after so many seconds though nothing changes
-    held: str = ""  # why nothing is done though something is to be done: the spec says so
+    final: bool = False  # with no steps: no later rule is asked
+    urgent: bool = False  # clients wait for it: it is reported while it is carried out, not before
+    again_after: float | None = None  # observe again after so many seconds even if nothing changes
+    held: str = ""  # why nothing is done though there is work: the spec says so
     stalled: str = ""  # why these steps are not repeated for now: they had no effect
-    event: str = ""  # the reason of the event that tells of its steps
-    routine: bool = False  # part of whatever change is going on, not a repair of its own
-    asks: bool = False  # a person has to decide: no time that passes changes anything
-    count_on: tuple[str, ...] = ()  # pods whose stray keys must be counted at the next look
+    event: str = ""  # the reason of the event that reports its steps
+    routine: bool = False  # part of whatever change is in progress, not a repair of its own
+    asks: bool = False  # a person has to decide: waiting does not help
+    count_strays_on: tuple[
+        str, ...
+    ] = ()  # pods whose stray keys must be counted at the next observation
 
     @property
     def steps(self) -> tuple[Action, ...]:
@@ -131,7 +133,7 @@ class Plan(Struct, frozen=True):
 
     @property
     def is_announced(self) -> bool:
-        """Whether people are told before its first step: of all but bookkeeping and urgent help.
+        """Whether it is reported before its first step: all but bookkeeping and urgent repairs.
 
         While a database is created no client uses it yet, and nothing waits for a status.
         """
@@ -141,5 +143,5 @@ class Plan(Struct, frozen=True):
 
     @property
     def settled(self) -> bool:
-        """Nothing to do, nothing in the way, nothing lost."""
+        """Whether there is nothing to do, nothing blocked and nothing lost."""
         return not self.stages and not self.blocked and not self.losses

@@ -1,4 +1,4 @@
-"""One server or sentinel by all that identifies it: what every action on a server carries."""
+"""One server or sentinel with all that identifies it: part of every action on a server."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["At", "at"]
 
 
 class At(Struct, frozen=True):
-    """One server, by all that identifies it. The server must say `id` before the act."""
+    """One server with all that identifies it. It must report `id` before it is acted on."""
 
     pod: str
     uid: str

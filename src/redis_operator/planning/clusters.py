@@ -1,4 +1,4 @@
-"""What servers of mode Cluster say beside what all servers say, and what is known of them."""
+"""What only servers of mode Cluster report, and what the operator remembers about them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = [
 
 
 class PeerFlag(Enum):
-    """What a server holds against a peer."""
+    """A state that a server reports about a peer."""
 
     PFAIL = "fail?"
     FAIL = "fail"
@@ -54,7 +54,7 @@ class Peer(Struct, frozen=True):
 
 
 class SlotState(Enum):
-    """Which end of an unfinished move a server is."""
+    """Which end of an unfinished migration a server is."""
 
     IMPORTING = "importing"
     MIGRATING = "migrating"
@@ -85,22 +85,22 @@ class Counted(Struct, frozen=True):
 
 
 class NotCounted(Struct, frozen=True):
-    """Nobody looked into the slots it does not own: counting costs, so it is asked for."""
+    """The slots that the server does not own were not counted: a count has a cost."""
 
 
 class Weighed(Struct, frozen=True):
-    """What the server's own slots weigh, in keys or bytes: (slot, weight), empty ones left out."""
+    """The weights of the server's slots, in keys or bytes: (slot, weight), without empty ones."""
 
     by_slot: tuple[tuple[int, int], ...] = ()
     unit: str = "key-count"
 
 
 class NotWeighed(Struct, frozen=True):
-    """Nobody weighed its slots: it is done together with counting stray keys."""
+    """The slots were not weighed: that is done together with the count of stray keys."""
 
 
 class Job(Struct, frozen=True):
-    """An atomic slot migration the servers run by themselves, not yet at its end."""
+    """An atomic slot migration that the servers run by themselves and that is not finished."""
 
     id: str
     source: NodeId
@@ -109,9 +109,9 @@ class Job(Struct, frozen=True):
 
 
 class ClusterView(Struct, frozen=True):
-    """What a server of mode Cluster says beside: what it owns, and what it thinks of the others."""
+    """What a server of mode Cluster reports in addition: its slots, and its view of the others."""
 
-    ip: str = ""  # its address as it tells others: the first field of its own line, may be old
+    ip: str = ""  # its announced address: the first field of its own line, may be outdated
     slots: SlotSet = NO_SLOTS
     config_epoch: int = 0
     current_epoch: int = 0
@@ -124,7 +124,7 @@ class ClusterView(Struct, frozen=True):
 
 
 class Introduction(Struct, frozen=True):
-    """A pair of servers that was introduced and does not know each other yet."""
+    """A pair of servers that was introduced by CLUSTER MEET and does not know each other yet."""
 
     node: NodeId
     peer: NodeId
@@ -133,7 +133,7 @@ class Introduction(Struct, frozen=True):
 
 
 class Moving(Struct, frozen=True):
-    """A slot move this very process is carrying out now."""
+    """A slot migration that this very process is carrying out now."""
 
     source: NodeId
     target: NodeId
@@ -141,14 +141,16 @@ class Moving(Struct, frozen=True):
 
 
 class ClusterFacts(Struct, frozen=True):
-    """What is known of a cluster and no server says: what this process does, and remembers."""
+    """What no server reports about a cluster: what this process does and remembers."""
 
     moving: tuple[Moving, ...] = ()
     introductions: tuple[Introduction, ...] = ()
-    shadows: tuple[tuple[NodeId, SlotSet], ...] = ()  # stray keys whose owner has its own copy
-    histories: tuple[tuple[NodeId, str], ...] = ()  # the last replication id each primary told
-    counted_at: float | None = None  # when a count last found every key at home; None: not kept
+    duplicate_strays: tuple[
+        tuple[NodeId, SlotSet], ...
+    ] = ()  # stray keys that their owner also has
+    histories: tuple[tuple[NodeId, str], ...] = ()  # the last replication id of each primary
+    counted_at: float | None = None  # when a count last found no stray key; None: unknown
 
-    def shadowed(self, node: NodeId) -> SlotSet:
-        """Slots of which a server holds stray keys that their owner has as well."""
-        return next((slots for holder, slots in self.shadows if holder == node), NO_SLOTS)
+    def duplicate_strays_of(self, node: NodeId) -> SlotSet:
+        """Slots whose stray keys on a server their owner also has."""
+        return next((slots for holder, slots in self.duplicate_strays if holder == node), NO_SLOTS)

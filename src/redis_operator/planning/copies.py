@@ -1,9 +1,9 @@
-"""A database that is the copy of an external server: how far it is, and what is in the way. Pure.
+"""A database that is the copy of an external server: its progress, and what blocks it. Pure.
 
 Before it has a primary of its own, one of its servers (the head) follows the source and the others
-follow the head; none accepts writes. What such servers hold can be dropped, because the
-source has it, but only where the status says that it is a copy. That is written down while all
-servers are observed empty, before the first of them follows.
+follow the head; none accepts writes. The data of such servers may be dropped, because the source
+has it, but only if the status says that it is a copy. That is recorded while all servers are
+observed empty, before the first of them follows.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _PROMOTED = "remove spec.bootstrap.fromRedis once applications have stopped writ
 
 
 class Hindrance(Struct, frozen=True):
-    """Why a source is not followed as it should be: a word for machines, a sentence for people."""
+    """Why a source is not followed as it should be: a reason for machines, a message for people."""
 
     reason: str
     message: str
-    final: bool = True  # nothing follows it before this is over
+    final: bool = True  # the source is not followed before this is over
 
 
 class Copy(Struct, frozen=True):
-    """What a status tells of a copy."""
+    """What a status reports about a copy."""
 
     address: str  # of the source
     reason: str  # of the condition Following
@@ -48,16 +48,16 @@ class Copy(Struct, frozen=True):
     pod: str = ""  # the server that follows it
     link: str = "none"
     lag: int = 0  # bytes; 0 also where it is not known
-    recorded: bool = False  # from now on the status tells that servers hold a copy
+    recorded: bool = False  # from now on the status records that servers hold a copy
 
 
 def address(node: Node) -> str:
-    """Where a server is, as others name it."""
+    """The address of a server, as others name it."""
     return f"{node.pod.ip}:{PORT}"
 
 
 def is_linked(node: Seen) -> bool:
-    """Whether a replica has what its primary has, but for what is on its way."""
+    """Whether a replica has all data of its primary, except for what is in transit."""
     link = node.replication
     return not node.is_primary and link.link_up and not link.syncing and not node.loading
 
@@ -70,7 +70,7 @@ def behind(head: Seen, source: SourceSeen) -> int | None:
 
 
 def unrecordable(observed: Observed, missing: tuple[str, ...]) -> str | None:
-    """Why it cannot be said yet that whatever servers hold from now on is a copy. I1"""
+    """Why it cannot be recorded yet that all data on the servers is a copy, or None. I1"""
     absent = _absent(observed, missing)
     if absent or not observed.nodes:
         return absent or "there is no pod yet"
@@ -87,7 +87,7 @@ def unrecordable(observed: Observed, missing: tuple[str, ...]) -> str | None:
 
 
 def _absent(observed: Observed, missing: tuple[str, ...]) -> str:
-    """Which server is not there, in words."""
+    """Describe which server is missing, or return an empty string."""
     for node in observed.unreachable:
         return f"{node.pod.name} does not respond: {node.pod.waiting or node.error}"
     return f"{missing[0]} does not exist yet" if missing else ""
@@ -130,7 +130,7 @@ def _unreadable(observed: Observed, source: SourceSeen, place: str) -> Hindrance
 
 
 def _unfit(source: SourceSeen, place: str) -> Hindrance | None:
-    """What does not keep it from being followed."""
+    """Why the source is unsuitable, though it can still be followed; or None."""
     if source.loading:
         return Hindrance("SourceLoading", f"{place} is loading its own data", final=False)
     if not source.is_primary:
@@ -154,7 +154,7 @@ def copy_of(
     promoting: bool,
     backup: str = "",
 ) -> Copy:
-    """What is told of a copy, also of one that is made from a backup."""
+    """What is reported about a copy, also about one that is made from a backup."""
     found = hindrance(observed, place)
     source = observed.source
     lag = behind(head, source) if head is not None and isinstance(source, SourceSeen) else None
@@ -198,7 +198,7 @@ def copy_of(
 
 
 def _whole(head: Seen, place: str, backup: str) -> tuple[str, str]:
-    """What is told of a server that has everything."""
+    """What is reported about a server that has everything."""
     reason, message = "InSync", f"read only: follows {place}; {_PROMOTED}"
     if backup:
         reason, message = "Promoting", f"{head.pod.name} has all of backup {backup}"

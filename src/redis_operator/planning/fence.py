@@ -1,4 +1,4 @@
-"""Why a promotion cannot end in two primaries that both take writes."""
+"""Why a promotion cannot end in two primaries that both accept writes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Which version may follow which: one place, from the measured matrix of full syncs. I12
+"""Which version may follow which, in one place, from the measured matrix of full syncs. I12
 
-A new replica must be able to copy an old primary, and to read the files its predecessor left. The
-reverse never holds, so a downgrade is a restore or a copy key by key, never a roll.
+A new replica must be able to copy an old primary, and to read the files of its predecessor. The
+reverse is never true, so a downgrade is a restore or a copy key by key, never a roll.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["can_copy", "limitation", "running_limitation"]
 
 
 def limitation(wanted: Wanted, observed: Observed) -> str | None:
-    """Why the wanted engine and version may not be rolled over what runs now, or None."""
+    """Why the wanted engine and version may not be rolled over the running ones, or None."""
     running = ((node.pod.name, node.engine, node.version) for node in observed.seen)
     return running_limitation(wanted.engine, wanted.version, running)
 
@@ -24,9 +24,9 @@ def limitation(wanted: Wanted, observed: Observed) -> str | None:
 def running_limitation(
     engine: str, version: str, running: Iterable[tuple[str, str, str]]
 ) -> str | None:
-    """Why an engine and version may not follow what runs: names with engine and version; or None.
+    """Why an engine and version may not follow the running ones (name, engine, version), or None.
 
-    What is not known to run does not count.
+    Servers whose version is not known do not count.
     """
     new = parse_version(engine, version) if version else None
     if new is None:
@@ -46,17 +46,17 @@ def can_copy(primary: tuple[str, str], replica: tuple[str, str]) -> bool:
 
 
 def _step(old: Version, new: Version) -> str | None:
-    """Why one may not follow the other. Patch levels of one minor version go both ways."""
+    """Why one version may not follow the other. Patch levels of a minor version go both ways."""
     before, after = (old.major, old.minor), (new.major, new.minor)
-    told = f"{new.engine} {new.major}.{new.minor}"
+    name = f"{new.engine} {new.major}.{new.minor}"
     if old.engine == new.engine:
         if after >= before:
             return None
-        return f"{told} cannot read its data; restore a backup into {told} instead"
+        return f"{name} cannot read its data; restore a backup into {name} instead"
     if old.engine == "redis":
         if before <= (7, 2):
             return None
-        return f"{told} cannot read the data of redis 7.4 and later; import it key by key"
+        return f"{name} cannot read the data of redis 7.4 and later; import it key by key"
     if before < (9, 0) and after >= (7, 4):
         return None
-    return f"{told} cannot read its data; import it key by key"
+    return f"{name} cannot read its data; import it key by key"

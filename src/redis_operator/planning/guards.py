@@ -1,6 +1,6 @@
-"""What no plan may do, whichever rule asks for it: checked before any step. Pure.
+"""What no plan may do, whichever rule plans it: checked before any step. Pure.
 
-A mode brings its guards; that each action's own precondition holds is checked for all of them.
+Each mode has its own guards; the precondition of each action is checked for all modes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["Guards", "breaches"]
 
 
 class Guards(Struct, frozen=True):
-    """The guards of a mode: each answers every breach of an invariant in words."""
+    """The guards of a mode: each returns all breaches of an invariant as sentences."""
 
     step: Callable[[Any, Action], list[str]]
     stage: Callable[[Any, tuple[Action, ...]], list[str]]

@@ -1,4 +1,4 @@
-"""Who a server is, and what it says it is."""
+"""The identity of a server, and the role that it reports."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import NewType, TypeAlias
 __all__ = ["NodeId", "Role", "RunId", "ServerId"]
 
 ServerId = NewType("ServerId", str)
-"""How a server or a sentinel is known in its mode; rules of all modes only compare it."""
+"""The id of a server or a sentinel in its mode; shared rules only compare it."""
 
 NodeId: TypeAlias = ServerId
-"""The id of a server of mode Cluster: it is kept in a file and outlives restarts."""
+"""The id of a server of mode Cluster: it is stored in nodes.conf and survives restarts."""
 
 RunId: TypeAlias = ServerId
-"""The id of any other server: each start has another one."""
+"""The id of any other server: it changes with each start."""
 
 
 class Role(Enum):
-    """What a server is, as it says itself."""
+    """The role of a server, as it reports it itself."""
 
     PRIMARY = "primary"
     REPLICA = "replica"

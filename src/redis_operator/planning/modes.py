@@ -1,4 +1,4 @@
-"""The modes of a database as data: which rules and guards it has, and how it answers them.
+"""The modes of a database as data: which rules and guards each has, and how it answers them.
 
 Cluster, Failover and Standalone differ in their rows here and in nothing else: no rule, no status
 and no executor asks for the mode. The order of a mode's rules is its policy.
@@ -66,5 +66,5 @@ MODES: Final[Mapping[Mode, ModePlan]] = {
 
 
 def situation(wanted: Wanted, observed: Observed, now: float) -> Topology:
-    """Put together what is wanted and what was seen, as the database's mode sees it."""
+    """Combine the wanted and the observed state into the topology of the database's mode."""
     return MODES[wanted.mode].situation(wanted, observed, now)

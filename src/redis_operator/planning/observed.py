@@ -1,8 +1,9 @@
-"""What was seen of one database at one moment, and nothing that was not observed.
+"""What was observed of one database at one moment, and nothing else.
 
 The shell builds an `Observed` from its caches and from one round of questions to every pod. Each
-pod's server is `Seen`, in its own words, or `Unreachable`, with what is known of its death; no rule
-can mistake silence for an answer. Instants are seconds since the epoch, spans carry their unit.
+pod's server is `Seen`, with its own answers, or `Unreachable`, with the evidence of its death; no
+rule can mistake silence for an answer. Instants are seconds since the epoch, spans carry their
+unit.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class PodPhase(Enum):
 
 
 class Pod(Struct, frozen=True):
-    """Where a server is meant to be. Shard and ordinal come from the workload, never from Redis."""
+    """The pod of a server. Shard and ordinal come from the workload, never from Redis."""
 
     name: str
     uid: str
@@ -80,19 +81,19 @@ class Pod(Struct, frozen=True):
         ""  # why it does not run, in words: "ImagePullBackOff: ..." or "Unschedulable: ..."
     )
     since: float = 0.0  # created at
-    restarted_at: str = ""  # the restart request its template carried when it was made
+    restarted_at: str = ""  # the restart request in its template when it was created
     draining: bool = False  # its node is cordoned, or an eviction of it was refused
-    shape: str = ""  # hash of its template but for the server's resources
+    shape: str = ""  # hash of its template without the server's resources
     resources: tuple[tuple[str, str], ...] = ()  # of its server: (`limits.memory`, amount), sorted
-    resizing: str = ""  # a change of its resources that is not done yet, in words
+    resizing: str = ""  # a change of its resources that is not finished yet, as text
     memory_limit: int = 0  # bytes; 0: none
     killed_for_memory_at: float = 0.0  # when the server last ended for lack of memory
-    unloadable: str = ""  # what the server said of its own files when it gave up loading them
-    data_missing: bool = False  # it found that the files it had are gone, and did not start
+    unloadable: str = ""  # the server's message when it could not load its own files
+    data_missing: bool = False  # it found that its files are gone, and did not start
 
 
 class Replication(Struct, frozen=True):
-    """A server's `INFO replication`. A primary's link is up and its lag nothing."""
+    """A server's `INFO replication`. The link of a primary is up and its lag is zero."""
 
     id: str = ""
     id2: str = ""
@@ -100,17 +101,17 @@ class Replication(Struct, frozen=True):
     link_up: bool = True
     syncing: bool = False
     down_seconds: float = 0.0  # how long the link has been down
-    unlinked: bool = False  # a replica without a link since it started: its files are all it has
-    id2_offset: int = -1  # up to where the history `id2` is its own as well
+    unlinked: bool = False  # a replica without a link since it started: it has its files alone
+    id2_offset: int = -1  # up to which offset it shares the history `id2`
     follows: str = ""  # host:port of the primary that it says it follows; empty: a primary
-    priority: int = 100  # according to sentinels; 0: never to be promoted by them
+    priority: int = 100  # for sentinels; 0: they never promote it
 
 
-_NO_VIEW = ClusterView()  # of a server in no cluster: it owns no slot and knows no other
+_NO_VIEW = ClusterView()  # for a server outside of a cluster: no slots, no peers
 
 
 class Seen(Struct, frozen=True):
-    """A server that answered, in its own words, with the view of its mode where it has one."""
+    """A server that responded, with its own answers, and the view of its mode where it has one."""
 
     pod: Pod
     id: ServerId
@@ -120,14 +121,14 @@ class Seen(Struct, frozen=True):
     keys: int = 0
     engine: str = "valkey"
     version: str = ""
-    config: tuple[tuple[str, str], ...] = ()  # CONFIG GET of the directives planning asked for
+    config: tuple[tuple[str, str], ...] = ()  # CONFIG GET of the directives that planning needs
     loading: bool = False
-    saving: bool = False  # writes its append-only file from the beginning; it would not end now
-    aof_written: bool = False  # has an append-only file that is complete and goes on
+    saving: bool = False  # writes a complete append-only file; it would not end now
+    aof_written: bool = False  # has a complete append-only file and appends to it
     aof_failed: bool = False  # its last write to the append-only file failed
     snapshot_failed: bool = False  # its last snapshot failed
-    full_syncs: int = 0  # that it gave since it started
-    refused_commands: int = 0  # of the stream that it replicates, since it started
+    full_syncs: int = 0  # full syncs that it served since it started
+    refused_commands: int = 0  # commands of the replication stream that it refused since it started
     used_memory: int = 0
     max_memory: int = 0
     started_at: float = 0.0
@@ -135,19 +136,19 @@ class Seen(Struct, frozen=True):
     view: ClusterView | None = None
 
     def peer(self, node: ServerId) -> Peer | None:
-        """What it thinks of a node, or None when it does not know it."""
+        """Its view of a node, or None when it does not know it."""
         return next((peer for peer in self.peers if peer.id == node), None)
 
     def setting(self, name: str) -> str | None:
         """The value of a directive, or None when it was not asked for or does not exist there."""
-        for key, value in self.config:  # a plain loop: every rule of every pass asks
+        for key, value in self.config:  # a plain loop: every rule of every pass calls this
             if key == name:
                 return value
         return None
 
     @property
     def ip(self) -> str:
-        """Its address as it tells other nodes; may be old or empty."""
+        """Its address as it announces it to other nodes; may be outdated or empty."""
         return (self.view or _NO_VIEW).ip
 
     @property
@@ -162,7 +163,7 @@ class Seen(Struct, frozen=True):
 
     @property
     def current_epoch(self) -> int:
-        """The highest epoch that it has heard of."""
+        """The highest epoch that it knows."""
         return (self.view or _NO_VIEW).current_epoch
 
     @property
@@ -172,7 +173,7 @@ class Seen(Struct, frozen=True):
 
     @property
     def peers(self) -> tuple[Peer, ...]:
-        """What it says of the other nodes."""
+        """Its views of the other nodes."""
         return (self.view or _NO_VIEW).peers
 
     @property
@@ -182,17 +183,17 @@ class Seen(Struct, frozen=True):
 
     @property
     def jobs(self) -> tuple[Job, ...]:
-        """Atomic slot migrations that are not at their end."""
+        """Atomic slot migrations that are not finished."""
         return (self.view or _NO_VIEW).jobs
 
     @property
     def stranded(self) -> Counted | NotCounted:
-        """Keys in slots that it does not own."""
+        """Keys in slots that it does not own: stray keys."""
         return (self.view or _NO_VIEW).stranded
 
     @property
     def weighed(self) -> Weighed | NotWeighed:
-        """What its slots weigh."""
+        """The weights of its slots."""
         return (self.view or _NO_VIEW).weighed
 
     @property
@@ -202,7 +203,7 @@ class Seen(Struct, frozen=True):
 
     @property
     def never_synced(self) -> bool:
-        """Whether it follows a primary and holds nothing of it: it restarted empty, or is new."""
+        """Whether it follows a primary and holds none of its data: restarted empty, or new."""
         return (
             not self.is_primary
             and not self.keys
@@ -213,26 +214,26 @@ class Seen(Struct, frozen=True):
 
 
 class Evidence(Enum):
-    """What is known of a server that does not respond. Only `SILENT` may still be serving."""
+    """Evidence about a server that does not respond. Only a `SILENT` one may still be serving."""
 
     SILENT = "silent"  # no answer and no sign: partition, stopped, busy, or dead
-    REFUSED = "refused"  # our connection was reset and the pod's own verified address refuses
-    TERMINATED = "terminated"  # the kubelet says the container has ended
+    REFUSED = "refused"  # the connection was reset and the pod's own verified address refuses
+    TERMINATED = "terminated"  # the kubelet reports that the container has ended
     NOT_STARTED = "not started"  # the pod has no address or never ran: no process exists yet
 
 
 class Unreachable(Struct, frozen=True):
-    """A server that did not respond. Unless the evidence denies it, it may be alive and ahead."""
+    """A server that did not respond. Without evidence of its death it may be alive and ahead."""
 
     pod: Pod
     error: str
     since: float
     evidence: Evidence = Evidence.SILENT
-    last_id: ServerId | None = None  # the id this pod (same uid) had when it last answered
+    last_id: ServerId | None = None  # the id of this pod (same uid) when it last responded
 
     @property
     def dead(self) -> bool:
-        """No process serves there: it is fenced."""
+        """Whether there is evidence that no process serves there: it is fenced."""
         return self.evidence is not Evidence.SILENT
 
 
@@ -240,10 +241,10 @@ Node: TypeAlias = Seen | Unreachable
 
 
 class SentinelSeen(Struct, frozen=True):
-    """A sentinel that answered, in its own words."""
+    """A sentinel that responded, with its own answers."""
 
     pod: Pod
-    id: ServerId  # by which other sentinels know it
+    id: ServerId  # the id by which other sentinels know it
     view: SentinelView
 
 
@@ -251,16 +252,16 @@ SentinelNode: TypeAlias = SentinelSeen | Unreachable
 
 
 class Volume(Struct, frozen=True):
-    """A pod's claim: what is asked for and what it has."""
+    """A pod's PersistentVolumeClaim: the requested and the actual size."""
 
     name: str
     pod: str
     uid: str
     requested: int  # bytes
     capacity: int
-    expandable: bool | None  # None: it is unknown, and the API server will say
+    expandable: bool | None  # None: unknown, the API server will decide
     deleting: bool = False
-    needs_restart: bool = False  # its file system grows when the pod is started again
+    needs_restart: bool = False  # its file system grows when the pod is restarted
 
 
 class Workload(Struct, frozen=True):
@@ -270,18 +271,18 @@ class Workload(Struct, frozen=True):
     name: str
     uid: str
     pods: int  # spec.replicas
-    revision: str  # status.updateRevision: what a pod made now would be
+    revision: str  # status.updateRevision: the revision of a pod created now
     current: bool = True  # its controller has observed its last change: the revision is known
-    shape: str = ""  # as a pod made now would have it
+    shape: str = ""  # the shape of a pod created now
     resources: tuple[tuple[str, str], ...] = ()
-    stamp: str = ""  # hash of our intent that was last applied
+    stamp: str = ""  # hash of the applied manifest
     restarted_at: str = ""  # the restart request in its template
     deleting: bool = False
-    trouble: str = ""  # why its controller cannot make the pods it lacks, in words
+    trouble: str = ""  # why its controller cannot create the missing pods, as text
 
 
 class Unlabelled(Struct, frozen=True):
-    """A pod of this database that lacks labels, so that it is in no cache; it was read by name."""
+    """A pod of this database without its labels, so that no cache has it; it was read by name."""
 
     pod: str
     uid: str
@@ -289,7 +290,7 @@ class Unlabelled(Struct, frozen=True):
 
 
 class Election(Struct, frozen=True):
-    """A promotion that is remembered: engines dislike a second one too soon."""
+    """A promotion that is remembered, because engines may refuse a second one too soon."""
 
     node: ServerId
     at: float
@@ -297,7 +298,7 @@ class Election(Struct, frozen=True):
 
 
 class Spelling(Struct, frozen=True, order=True):
-    """A value of a directive, and what servers that took it say that they have."""
+    """A value of a directive, and how servers that accepted it spell it."""
 
     name: str
     value: str
@@ -305,7 +306,7 @@ class Spelling(Struct, frozen=True, order=True):
 
 
 class Attempt(Struct, frozen=True):
-    """Steps that were carried out, and how often in a row with nothing changed by them."""
+    """Steps that were carried out, and how often in a row without any effect."""
 
     steps: tuple[object, ...]
     times: int
@@ -313,7 +314,7 @@ class Attempt(Struct, frozen=True):
 
 
 class Led(Struct, frozen=True):
-    """Who led a group when its status was last written, and by which history its data go."""
+    """The primary of a group when its status was last written, and the history of its data."""
 
     group: int
     pod: str
@@ -321,7 +322,7 @@ class Led(Struct, frozen=True):
 
 
 class Observed(Struct, frozen=True):
-    """All that was seen, in stable order: by shard, then by ordinal."""
+    """All that was observed, in stable order: by shard, then by ordinal."""
 
     nodes: tuple[Node, ...] = ()
     workloads: tuple[Workload, ...] = ()
@@ -329,22 +330,22 @@ class Observed(Struct, frozen=True):
     unlabelled: tuple[Unlabelled, ...] = ()
     elections: tuple[Election, ...] = ()
     cluster: ClusterFacts = ClusterFacts()
-    resyncs: tuple[tuple[ServerId, int], ...] = ()  # full syncs of late to replicas that stayed
-    can_resize: bool = False  # the cluster changes resources of pods that run
-    stiff: frozenset[str] = frozenset()  # uids of pods that it refused to resize
+    resyncs: tuple[tuple[ServerId, int], ...] = ()  # recent full syncs of replicas in sync
+    can_resize: bool = False  # the cluster can resize running pods
+    resize_refused: frozenset[str] = frozenset()  # uids of pods whose resize it refused
     spellings: frozenset[Spelling] = frozenset()
-    attempts: tuple[Attempt, ...] = ()  # steps since anything observed last changed
-    recorded: tuple[tuple[int, str], ...] = ()  # group and the id its status last told
+    attempts: tuple[Attempt, ...] = ()  # steps since the observed state last changed
+    recorded: tuple[tuple[int, str], ...] = ()  # group and the id in its status
     led: tuple[Led, ...] = ()
     sentinels: tuple[SentinelNode, ...] = ()  # by ordinal
     sentinel_workload: Workload | None = None
     source: SourceNode | None = None  # the external server that is followed
-    copied: str = ""  # where it is, as the status tells: until it is formed, data are copies of it
-    formed: bool = False  # it was whole once: slots without an owner now are slots that were lost
+    copied: str = ""  # its address in the status: until the database is formed, its data is a copy
+    formed: bool = False  # it was complete before: slots without an owner now were lost
 
     @property
     def seen(self) -> tuple[Seen, ...]:
-        """The servers that answered."""
+        """The servers that responded."""
         return tuple(node for node in self.nodes if isinstance(node, Seen))
 
     @property

@@ -1,4 +1,4 @@
-"""What modes without slots share: all servers are one group, which serves all or nothing."""
+"""What modes without slots share: all servers are one group, which serves all data or none."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class OneGroup(Topology):
     """A database whose servers all hold the same data."""
 
     def group_name(self, group: int) -> str:
-        """What the status calls the one group."""
+        """The name of the one group in the status."""
         return f"server-{group}"
 
     @property
     def lasting_groups(self) -> frozenset[int]:
-        """The one group: what the status says of it tells whose data are the database's."""
+        """The one group: its status records whose data is the database's."""
         return frozenset(self.groups())
 
     def serves(self, slots: SlotSet) -> bool:
@@ -34,7 +34,7 @@ class OneGroup(Topology):
 
     @property
     def absent(self) -> str | None:
-        """Which pod does not exist yet, and why if it is known; None: all do."""
+        """Which pod does not exist yet, and why if it is known; None: all exist."""
         if not self.missing_pods and self.observed.nodes:
             return None
         trouble = next((f": {w.trouble}" for w in self.observed.workloads if w.trouble), "")
@@ -46,24 +46,24 @@ class OneGroup(Topology):
 
     @property
     def source(self) -> str:
-        """The external server that is followed, or was until it was taken out of the spec."""
+        """The external server that is followed, or was until it was removed from the spec."""
         wanted = self.wanted.source
         return wanted.place if wanted is not None else self.observed.copied
 
     @cached_property
     def is_copy(self) -> bool:
-        """Whether the database has no data of its own yet, but those of an external server.
+        """Whether the database has only data of an external server so far, and none of its own.
 
         A server that accepts writes has data of its own, whoever promoted it.
         """
         if self.wanted.filling is not None:
-            return False  # it is given keys; what servers followed before held nothing
+            return False  # it is restored key by key; servers that it followed before held nothing
         leads = any(node.is_primary and not node.loading for node in self.seen)
         return bool(self.source) and not self.observed.formed and not leads
 
     @cached_property
     def heads(self) -> tuple[Seen, ...]:
-        """Servers that follow the source, also one that was named before; the best one first."""
+        """Servers that follow the source, also a previous source; the best one first."""
         places = {self.source, self.observed.copied} - {""}
         found = [node for node in self.seen if node.replication.follows in places]
         return tuple(
@@ -80,12 +80,12 @@ class OneGroup(Topology):
         )
 
     def copiers(self, head: Seen) -> tuple[Seen, ...]:
-        """Servers that follow one of ours."""
+        """Servers that follow this server of the database."""
         return tuple(n for n in self.seen if n.replication.follows == address(head))
 
     @cached_property
     def copy(self) -> Copy | None:
-        """How far the copy of an external server is; None: this is none."""
+        """The progress of the copy of an external server; None: this is not a copy."""
         if not self.is_copy:
             return None
         head = next(iter(self.heads), None)
@@ -102,8 +102,8 @@ class OneGroup(Topology):
 
     @abstractmethod
     def after_promotion(self, chosen: Seen, others: list[Seen]) -> tuple[Action, ...]:
-        """What follows a promotion at once."""
+        """The steps right after a promotion."""
 
     def role_of_copy(self, node: Seen) -> Role | None:
-        """Every server of a copy is one to read from."""
+        """Every server of a copy is a replica: clients may read from it."""
         return Role.REPLICA if is_linked(node) or node.pod.role_label else None

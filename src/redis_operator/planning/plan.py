@@ -18,12 +18,12 @@ __all__ = ["plan"]
 
 
 def plan(wanted: Wanted, observed: Observed, now: float) -> Plan:
-    """What to do next with one database, and why.
+    """Decide what to do next with one database, and why.
 
-    Total and pure: any observed state yields a plan, or none with its reasons. A rule that only
-    has reasons does not silence the rules after it unless it says so (`final`); what may not
-    happen meanwhile, those rules see for themselves. Neither does one whose plan is refused, or
-    held back because it has no effect. Harmless bookkeeping rides along.
+    Total and pure: any observed state yields a plan, or none with its reasons. A rule that only has
+    reasons does not silence the rules after it unless it says so (`final`); those rules check for
+    themselves what may not happen meanwhile. Neither does a rule whose plan is refused, or held
+    back because it has no effect. Harmless bookkeeping is part of every plan.
     """
     mode = MODES[wanted.mode]
     situation = mode.situation(wanted, observed, now)
@@ -47,18 +47,18 @@ def plan(wanted: Wanted, observed: Observed, now: float) -> Plan:
 
 
 def _paused(chosen: Plan) -> Plan:
-    """Hold back what would be done; what is the matter is reported all the same."""
+    """Hold back the steps of a paused database; its problems are reported all the same."""
     if not chosen.stages and chosen.phase is Phase.READY:
         return chosen
     would = f" This would be done: {chosen.why}" if chosen.stages else ""
     held = f"spec.paused is set: the operator reports and changes nothing.{would}"
-    return replace(chosen, stages=(), why="", held=held, count_on=())
+    return replace(chosen, stages=(), why="", held=held, count_strays_on=())
 
 
 def _after_its_objects(advice: Plan, wanted: Wanted) -> Plan:
-    """Hold a change back that ends, starts or alters pods while the objects for it are unwritten.
+    """Hold back a change that ends, starts or changes pods while the objects for it are unwritten.
 
-    Pods start by what the objects say: they would start by what was wanted before.
+    Pods start with what the objects say: they would start with the previous spec.
     """
     if not wanted.unwritten or not any(isinstance(s, ON_OBJECTS) for s in advice.steps):
         return advice
@@ -67,11 +67,11 @@ def _after_its_objects(advice: Plan, wanted: Wanted) -> Plan:
 
 
 def _in_context(situation: Topology, chosen: Plan) -> Plan:
-    """Pods that come and go because of a change are part of the change, not an degradation."""
+    """Pods that come and go because of a change are part of the change, not a degradation."""
     if chosen.phase is not Phase.HEALING or not chosen.routine or chosen.losses:
         return chosen
     if situation.observed.formed and situation.is_outage:
-        return chosen  # what is not served is an outage, whatever else is going on
+        return chosen  # what is not served is an outage, whatever else is in progress
     pods = [node.pod for node in situation.observed.nodes]
     if any(outdated(situation, pod) for pod in pods):
         return replace(chosen, phase=Phase.UPDATING)
@@ -81,16 +81,16 @@ def _in_context(situation: Topology, chosen: Plan) -> Plan:
 
 
 def _guarded(situation: Topology, guards: Guards, row: Row, chosen: Plan) -> Plan:
-    """Refuse a plan that would break an invariant: it is reported, and the rules after it go on."""
-    reasons = (*row.strangers(chosen), *breaches(situation, chosen, guards))
+    """Refuse a plan that would break an invariant: it is reported, and later rules are asked."""
+    reasons = (*row.unexpected_steps(chosen), *breaches(situation, chosen, guards))
     if not reasons:
         return chosen
-    told = tuple(f"refused, this is a bug: rule {chosen.rule} breaks {why}" for why in reasons)
-    return replace(chosen, stages=(), blocked=chosen.blocked + told, final=False)
+    messages = tuple(f"refused, this is a bug: rule {chosen.rule} breaks {why}" for why in reasons)
+    return replace(chosen, stages=(), blocked=chosen.blocked + messages, final=False)
 
 
 def _merge(said: list[Plan]) -> Plan:
-    """The last word, with the reasons of all before it."""
+    """The last plan, with the reasons of all before it."""
     if not said:
         return Plan()
     last = said[-1]
@@ -108,7 +108,9 @@ def _merge(said: list[Plan]) -> Plan:
         phase=last.phase if last.stages else phase,
         again_after=min(spans) if spans else None,
         stalled="; ".join(advice.stalled for advice in said if advice.stalled),
-        count_on=tuple(dict.fromkeys(pod for advice in said for pod in advice.count_on)),
+        count_strays_on=tuple(
+            dict.fromkeys(pod for advice in said for pod in advice.count_strays_on)
+        ),
     )
 
 

@@ -2,8 +2,8 @@
 
 A precondition is a pure function of an action and of `Facts` about the one or two things it acts
 on. The facts are made from an observation when a plan is checked, and from live answers when the
-executor is about to act, so that both judge by the same rule; simulations run the executor itself.
-What concerns the database as a whole is in `invariants`.
+executor is about to act, so that both use the same rule; simulations run the executor itself. What
+concerns the database as a whole is in `guards`.
 
 A mode adds its actions by decorating functions with `precondition_of`; nothing else lists them.
 """
@@ -57,7 +57,7 @@ __all__ = [
 
 
 class ServerFacts(Struct, frozen=True):
-    """A server in its own words."""
+    """A server, with its own answers."""
 
     id: ServerId
     role: Role
@@ -66,7 +66,7 @@ class ServerFacts(Struct, frozen=True):
     keys: int = 0
     offset: int = 0
     peers: tuple[Peer, ...] = ()
-    follows: str = ""  # host:port of its primary, where servers tell no id
+    follows: str = ""  # host:port of its primary, where servers report no id
     replication_id: str = ""
 
     @property
@@ -84,7 +84,7 @@ class PodFacts(Struct, frozen=True):
 
 
 class WorkloadFacts(Struct, frozen=True):
-    """A StatefulSet: which one it is, and how many pods it shall have."""
+    """A StatefulSet: its identity, and how many pods it should have."""
 
     uid: str
     pods: int
@@ -92,14 +92,14 @@ class WorkloadFacts(Struct, frozen=True):
 
 
 class ClaimFacts(Struct, frozen=True):
-    """A volume claim: which one it is, and which database its label names."""
+    """A volume claim: its identity, and which database its label names."""
 
     uid: str
     database: str
 
 
 class Facts(Struct, frozen=True):
-    """What is known at this moment of the things an action names; None: it did not respond."""
+    """What is known now of the things that an action names; None: it did not respond."""
 
     server: ServerFacts | None = None
     pod: PodFacts | None = None
@@ -109,7 +109,7 @@ class Facts(Struct, frozen=True):
 
 
 class Port(Enum):
-    """What became of a connection to an address."""
+    """The result of a connection to an address."""
 
     REFUSED = "refused"
     ANSWERED = "answered"
@@ -151,7 +151,7 @@ def precondition(action: Action, facts: Facts) -> str | None:
 
 
 def identity_limitation(at: At, found: str) -> str | None:
-    """Why a server that answers with this id is not the one an action means. I11"""
+    """Why a server that reports this id is not the one that an action means. I11"""
     if found == at.id:
         return None
     return f"{at.pod} is node {found[:8]} now, not {at.id[:8]}"
@@ -172,7 +172,7 @@ def _tune(action: TuneForBootstrap, facts: Facts) -> str | None:
 
 @precondition_of(RaiseEpoch)
 def _raise_epoch(action: RaiseEpoch, facts: Facts) -> str | None:
-    """Who lost a slot and has not heard of it would take it back. I3"""
+    """A server that lost a slot without knowing it would take it back. I3"""
     if facts.server is None:
         return _unanswered(action.node.pod)
     if not facts.server.is_primary or facts.server.slots != action.slots:
@@ -196,7 +196,7 @@ def _assign(action: AssignSlots, facts: Facts) -> str | None:
 
 @precondition_of(UnassignSlots)
 def _unassign(action: UnassignSlots, facts: Facts) -> str | None:
-    """A server is not made to give up slots of its own, nor to doubt another owner. I3"""
+    """A server does not give up slots of its own, nor those of an owner that is right. I3"""
     server = facts.server
     if server is None:
         return _unanswered(action.node.pod)
@@ -220,7 +220,7 @@ def _inherit(action: InheritSlots, facts: Facts) -> str | None:
 
 @precondition_of(Replicate)
 def _replicate(action: Replicate, facts: Facts) -> str | None:
-    """Who becomes a replica drops what it has, so it must have nothing of its own. I1"""
+    """A server that becomes a replica drops its data, so it must have none of its own. I1"""
     server, pod = facts.server, action.node.pod
     if server is None:
         return _unanswered(pod)
@@ -267,7 +267,7 @@ def _failover(action: Failover, facts: Facts) -> str | None:
     if server is None:
         return _unanswered(pod)
     if server.is_primary:
-        return None  # it was promoted meanwhile: nothing is left to be done
+        return None  # it was promoted meanwhile: nothing is left to do
     if server.replica_of != action.primary:
         return f"{pod} follows another primary now"
     if server.offset < action.min_offset:
@@ -280,7 +280,7 @@ def fence_limitation(action: Failover | Promote, facts: FenceFacts) -> str | Non
     pod = action.primary_pod
     match action.fence:
         case Fence.HANDSHAKE | Fence.NEVER_LED | Fence.DEPOSED:
-            return None  # DEPOSED: what the sentinels say is part of the precondition
+            return None  # DEPOSED: the answers of the sentinels are part of the precondition
         case Fence.PROCESS_GONE:
             return _listening(pod, facts)
         case Fence.CONTAINER_ENDED:
@@ -328,7 +328,7 @@ def _listening(pod: str, facts: FenceFacts) -> str | None:
 
 @precondition_of(DeletePod)
 def _delete_pod(action: DeletePod, facts: Facts) -> str | None:
-    """What answered when it was observed must answer the same now: it may have been promoted."""
+    """A server that responded must give the same answers now: it may have been promoted."""
     if facts.pod is not None and facts.pod.uid != action.uid:
         return f"{action.pod} was recreated meanwhile"
     if action.expect_id is None and action.expect_role is None:
@@ -353,11 +353,11 @@ def _discard(action: DiscardData, facts: Facts) -> str | None:
         return f"{action.pod} was recreated meanwhile"
     if facts.pod is not None and facts.pod.ready:
         return f"{action.pod} is up again"
-    keeper = facts.server
-    if keeper is None:
-        return _unanswered(action.keeper.pod)
-    if keeper.id != action.keeper.id or not keeper.is_primary or not keeper.keys:
-        return f"{action.keeper.pod} is not a primary with keys any more"
+    holder = facts.server
+    if holder is None:
+        return _unanswered(action.data_holder.pod)
+    if holder.id != action.data_holder.id or not holder.is_primary or not holder.keys:
+        return f"{action.data_holder.pod} is not a primary with keys any more"
     return None
 
 
@@ -413,8 +413,8 @@ def facts_of(situation: Topology, action: Action) -> Facts:
     match action:
         case DeletePod(uid=uid):
             return _of_pod(situation, uid)
-        case DiscardData(uid=uid, keeper=keeper):
-            found = situation.by_id.get(keeper.id)
+        case DiscardData(uid=uid, data_holder=data_holder):
+            found = situation.by_id.get(data_holder.id)
             server = server_facts(found) if found is not None else None
             return Facts(server=server, pod=_of_pod(situation, uid).pod)
         case ScaleWorkload(shard=shard) | DeleteWorkload(shard=shard):

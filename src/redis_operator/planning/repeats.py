@@ -1,7 +1,7 @@
-"""Steps that are carried out repeatedly and change nothing. Pure.
+"""Steps that are carried out repeatedly without effect. Pure.
 
-The same steps carried out five times with nothing changed in what is observed are not repeated at
-once: they are reported as having no effect, and tried again after ever longer pauses.
+The same steps carried out five times without a change in the observed state are not repeated at
+once: they are reported as having no effect, and retried after ever longer pauses.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LONGEST_URGENT = 4.0
 
 
 def held_back(plan: Plan, observed: Observed, now: float) -> Plan:
-    """Return the plan, or, while it would only be repeated in vain, the reason to wait."""
+    """Return the plan, or, while a repetition would have no effect, the reason to wait."""
     steps = _signature(plan)
     attempt = next((a for a in observed.attempts if a.steps == steps), None)
     if attempt is None or attempt.times < _TIMES or not plan.stages:
@@ -44,7 +44,7 @@ def held_back(plan: Plan, observed: Observed, now: float) -> Plan:
 
 
 def after_attempt(before: tuple[Attempt, ...], plan: Plan, now: float) -> tuple[Attempt, ...]:
-    """Return what is remembered after a plan was carried out, while nothing observed changes."""
+    """Return what is remembered after a plan was carried out, while the observation is the same."""
     steps = _signature(plan)
     if not steps:
         return before
@@ -54,7 +54,7 @@ def after_attempt(before: tuple[Attempt, ...], plan: Plan, now: float) -> tuple[
 
 
 def _signature(plan: Plan) -> tuple[Action, ...]:
-    """The steps but for what differs each time though they are the same; labels ride along."""
+    """The steps without details that differ each time, and without labels."""
     return tuple(_plain(s) for s in plan.steps if not isinstance(s, LabelRole | LabelPod))
 
 
@@ -69,7 +69,7 @@ def _plain(step: Action) -> Action:
 
 
 def essence(observed: Observed) -> Observed:
-    """What is observed but for what moves all the time: two that are equal show no progress."""
+    """The observed state without values that change all the time: if equal, nothing progressed."""
     return replace(
         observed,
         nodes=tuple(_essence(node) for node in observed.nodes),

@@ -1,4 +1,4 @@
-"""A rule as a row: what it is called, what it is for, and why it stands where it stands."""
+"""A rule as a row: its name, its purpose, and why it has its place in the order."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Kind(Enum):
 
     SAFETY = "safety"  # keeps data and clients from harm
     REPAIR = "repair"  # brings back what was lost or left unfinished
-    CHANGE = "change"  # brings about what the spec asks for
-    UPKEEP = "upkeep"  # follows whatever else is going on, and counts as part of it
+    CHANGE = "change"  # makes the changes that the spec asks for
+    UPKEEP = "upkeep"  # follows whatever else is in progress, and counts as part of it
 
 
 class Row(Struct, frozen=True):
@@ -33,11 +33,11 @@ class Row(Struct, frozen=True):
     name: str
     rule: Rule
     kind: Kind
-    event: str  # the reason of the event that tells of its steps; empty: it has none
-    why: str  # it stands where it stands
+    event: str  # the reason of the event that reports its steps; empty: it has none
+    why: str  # the reason for its place in the order
     actions: tuple[type[Any], ...] = ()  # kinds of steps that it may plan; others are refused
     keeps: tuple[str, ...] = ()  # invariants that its order of steps keeps
-    cases: tuple[str, ...] = ()  # failure cases that it answers
+    cases: tuple[str, ...] = ()  # failure cases that it handles
 
     def here(
         self,
@@ -47,7 +47,7 @@ class Row(Struct, frozen=True):
         keeps: tuple[str, ...] = (),
         cases: tuple[str, ...] = (),
     ) -> Row:
-        """A shared rule as a mode has it: why it stands there, and what the mode adds to it."""
+        """A shared rule in the table of a mode: why it has its place, and what the mode adds."""
         return replace(
             self,
             why=why or self.why,
@@ -56,7 +56,7 @@ class Row(Struct, frozen=True):
             cases=self.cases + cases,
         )
 
-    def strangers(self, plan: Plan) -> tuple[str, ...]:
-        """Steps of a plan that this rule has no business with, in words."""
+    def unexpected_steps(self, plan: Plan) -> tuple[str, ...]:
+        """Describe steps of a plan that are not among the actions of this rule."""
         wrong = {type(step).__name__ for step in plan.steps if not isinstance(step, self.actions)}
         return tuple(f"its row: {kind} is not among its actions" for kind in sorted(wrong))

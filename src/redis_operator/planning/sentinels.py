@@ -1,7 +1,7 @@
-"""What one sentinel says at one moment, in its own words.
+"""The answers of one sentinel at one moment.
 
-The view of a sentinel, as `ClusterView` is the view of a server in mode Cluster. It knows addresses
-and ids only: which of them are pods of the database is for whoever plans.
+The view of a sentinel, as `ClusterView` is the view of a server in mode Cluster. It has addresses
+and ids only: the rules find out which of them are pods of the database.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["Monitored", "OtherSentinel", "SentinelFlag", "SentinelView", "Watche
 
 
 class SentinelFlag(Enum):
-    """What a sentinel holds against something that it watches, or does with it."""
+    """A state that a sentinel reports about something it monitors, or an activity."""
 
     S_DOWN = "s_down"
     O_DOWN = "o_down"
@@ -30,14 +30,14 @@ _DOWN = frozenset({SentinelFlag.S_DOWN, SentinelFlag.O_DOWN, SentinelFlag.DISCON
 
 
 class WatchedReplica(Struct, frozen=True):
-    """A replica that a sentinel found. It is remembered until SENTINEL RESET, dead or alive."""
+    """A replica that a sentinel discovered, remembered until SENTINEL RESET, dead or alive."""
 
     ip: str
     port: int
     run_id: str = ""  # empty until it first answered the sentinel
     flags: frozenset[SentinelFlag] = frozenset()
     role_reported: str = "slave"
-    primary_ip: str = ""  # whom it follows, as it told the sentinel; empty: it has not told yet
+    primary_ip: str = ""  # its primary, as it reported to the sentinel; empty: not reported yet
     primary_port: int = 0
     link_up: bool = False
     priority: int = 100
@@ -45,12 +45,12 @@ class WatchedReplica(Struct, frozen=True):
 
     @property
     def up(self) -> bool:
-        """Whether the sentinel is connected to it and holds nothing against it."""
+        """Whether the sentinel is connected to it and considers it up."""
         return not self.flags & _DOWN
 
 
 class OtherSentinel(Struct, frozen=True):
-    """Another sentinel that a sentinel heard of. It counts for majorities until it is forgotten."""
+    """Another sentinel that a sentinel knows. It counts for majorities until it is forgotten."""
 
     id: str
     ip: str
@@ -61,12 +61,12 @@ class OtherSentinel(Struct, frozen=True):
 
     @property
     def up(self) -> bool:
-        """Whether the sentinel is connected to it and holds nothing against it."""
+        """Whether the sentinel is connected to it and considers it up."""
         return not self.flags & _DOWN
 
 
 class Monitored(Struct, frozen=True):
-    """One name that a sentinel monitors: where it says the primary is, and what it knows there."""
+    """One name that a sentinel monitors: the address of the primary, and what it knows of it."""
 
     name: str
     ip: str
@@ -74,21 +74,21 @@ class Monitored(Struct, frozen=True):
     run_id: str = ""  # of the server at that address; empty until it first answered the sentinel
     flags: frozenset[SentinelFlag] = frozenset()
     role_reported: str = "master"
-    known_ms: int = 3_600_000  # for how long: since it was told of the primary, or was reset
-    down_ms: int = 0  # for how long it has held the primary for dead
-    config_epoch: int = 0  # of the failover that this address comes from; 0: none, it was told
+    known_ms: int = 3_600_000  # for how long: since it began to monitor the primary, or was reset
+    down_ms: int = 0  # for how long it has considered the primary down
+    config_epoch: int = 0  # of the failover that this address comes from; 0: it was configured
     quorum: int = 0
     down_after_ms: int = 0
     failover_timeout_ms: int = 0
     parallel_syncs: int = 0
-    in_the_past: bool = False  # its clock was set far back: it does nothing until it is there again
+    in_the_past: bool = False  # its clock was set far back: it does nothing until that moment
     failover_state: str = ""  # empty unless this sentinel leads a failover now
     replicas: tuple[WatchedReplica, ...] = ()
     sentinels: tuple[OtherSentinel, ...] = ()
 
     @property
     def up(self) -> bool:
-        """Whether the sentinel is connected to the primary and holds nothing against it."""
+        """Whether the sentinel is connected to the primary and considers it up."""
         return not self.flags & _DOWN
 
     @property
@@ -123,16 +123,16 @@ class Monitored(Struct, frozen=True):
 
 
 class SentinelView(Struct, frozen=True):
-    """What a sentinel says: who it is, whether it trusts its clock, and what it monitors."""
+    """The answers of a sentinel: its id, whether it trusts its clock, and what it monitors."""
 
     id: str
     run_id: str = ""
     engine: str = "redis"
     version: str = ""
-    tilt: bool = False  # it saw its clock jump: it watches on, and acts on nothing
+    tilt: bool = False  # it saw its clock jump: it keeps monitoring, and acts on nothing
     started_at: float = 0.0
     monitored: tuple[Monitored, ...] = ()  # by name
 
     def named(self, name: str) -> Monitored | None:
-        """What it monitors under a name, or None."""
+        """The entry that it monitors under a name, or None."""
         return next((found for found in self.monitored if found.name == name), None)

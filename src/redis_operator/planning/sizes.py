@@ -1,4 +1,4 @@
-"""Memory limits and maxmemory, which must never cross: more is given before it is used. Pure."""
+"""Memory limits and maxmemory, in the safe order: memory is added before it is used. Pure."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ __all__ = ["lowered_too_far", "must_wait_for_memory", "wanted_maxmemory"]
 
 
 def wanted_maxmemory(wanted: Wanted) -> int:
-    """What servers shall hold at most, in bytes; 0: no limit."""
+    """The wanted maxmemory in bytes; 0: no limit."""
     return parse_bytes(dict(wanted.config).get("maxmemory", "")) or 0
 
 
 def lowered_too_far(wanted: Wanted, observed: Observed) -> str | None:
-    """Why maxmemory, and with it a memory limit, cannot go down: the data would not fit, or None.
+    """Why maxmemory, and with it a memory limit, cannot be lowered (the data is too big), or None.
 
-    Lowering it would cost keys or writes, and a smaller container would be killed.
+    Lowering it would evict keys or refuse writes, and a smaller container would be OOM-killed.
     """
     limit = wanted_maxmemory(wanted)
     return next(
@@ -32,9 +32,9 @@ def lowered_too_far(wanted: Wanted, observed: Observed) -> str | None:
 
 
 def must_wait_for_memory(wanted: Wanted, node: Seen) -> bool:
-    """Whether maxmemory may not go up yet: the pod does not have the memory that the spec gives.
+    """Whether maxmemory may not go up yet: the pod does not have the memory of the spec.
 
-    Where a resize was asked for and not seen to be done, it does not have it either.
+    The same while a resize was requested and not observed to be done.
     """
     limit, now = wanted_maxmemory(wanted), node.max_memory
     rises = bool(now) and (not limit or limit > now)

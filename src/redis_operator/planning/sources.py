@@ -1,4 +1,4 @@
-"""An external server that a new database follows: what is wanted of it, and what it says. Pure."""
+"""An external server that a new database follows: what is wanted, and its answers. Pure."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ __all__ = ["Filling", "Source", "SourceNode", "SourceSeen", "SourceSilent"]
 class Source(Struct, frozen=True):
     """Where the server is, as pods reach it.
 
-    With a `backup` it is the worker that reads it: one without a place until it runs, and without
-    further writes, so that who has its content is promoted by itself.
+    With a `backup` it is the worker that reads it. The worker has no address until it runs, and
+    sends no further writes, so that a server with all its content is promoted without a request.
     """
 
     host: str
@@ -24,37 +24,37 @@ class Source(Struct, frozen=True):
 
     @property
     def place(self) -> str:
-        """The same as a replica names its primary."""
+        """The address as a replica names its primary."""
         return f"{self.host}:{self.port}" if self.host else f"backup {self.backup}"
 
 
 class Filling(Struct, frozen=True):
-    """A backup that a worker gives to the primaries of a database, key by key.
+    """A backup that a worker restores to the primaries of a database, key by key.
 
-    `carried` has the histories of the primaries that were given their keys, by pod, once the worker
-    is done: with another history a primary may have lost some. With the name and the uid of a
-    `RedisRestore` the database was in use before; `empties`: what it had is being replaced, by the
+    `carried` has the histories of the primaries that got their keys, by pod, once the worker is
+    done: a primary with another history may have lost some. With the name and the uid of a
+    `RedisRestore` the database was in use before. `empties`: its data is being replaced by the
     worker of the Job `job`.
     """
 
     backup: str
-    message: str = ""  # how far it is
-    problem: str = ""  # why it does not go on
+    message: str = ""  # its progress
+    problem: str = ""  # why it makes no progress
     carried: tuple[tuple[str, str], ...] | None = None
     restore: str = ""
     uid: str = ""
     job: str = ""
     empties: bool = False
-    closing: bool = False  # its clients are being shut out
-    served: bool = False  # they are served still
+    closing: bool = False  # its clients are being disconnected
+    served: bool = False  # clients are still served
 
 
 class SourceSeen(Struct, frozen=True):
-    """The server answered, in its own words."""
+    """The external server responded, with its own answers."""
 
     id: ServerId
     is_primary: bool = True
-    follows: str = ""  # where its own primary is; empty: it is one
+    follows: str = ""  # the address of its own primary; empty: it is a primary
     linked: bool = True  # a replica: whether it is in sync with its primary
     replication_id: str = ""
     offset: int = 0
@@ -65,7 +65,7 @@ class SourceSeen(Struct, frozen=True):
 
 
 class SourceSilent(Struct, frozen=True):
-    """The server did not say what it is. Unless it is `hopeless`, pods may reach it even so."""
+    """The external server did not answer. Unless it is `hopeless`, pods may still reach it."""
 
     reason: str  # of a condition
     error: str

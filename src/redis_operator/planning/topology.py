@@ -1,7 +1,7 @@
-"""What every mode can say of a database: its servers in groups, each with a leader and followers.
+"""The questions that every mode can answer: groups of servers, each with a leader and replicas.
 
 Rules that modes share (roll, scale-in, drain, switchover, configure, resize, hibernate, labels,
-status) ask these questions and never how a mode answers them. A group is what has one primary: a
+status) ask these questions and never depend on how a mode answers them. A group has one primary: a
 shard of a Cluster, all servers of a Failover, the one server of a Standalone.
 """
 
@@ -20,7 +20,7 @@ __all__ = ["Topology"]
 
 
 class Topology(ABC):
-    """One moment of one database, with what follows from it. Immutable by convention."""
+    """The state of one database at one moment, with conclusions. Immutable by convention."""
 
     def __init__(self, wanted: Wanted, observed: Observed, now: float) -> None:
         self.wanted = wanted
@@ -33,12 +33,12 @@ class Topology(ABC):
 
     @cached_property
     def by_id(self) -> dict[ServerId, Seen]:
-        """The servers that answered, by id."""
+        """The servers that responded, by id."""
         return {node.id: node for node in self.seen}
 
     @cached_property
     def missing_pods(self) -> tuple[str, ...]:
-        """Pods that workloads shall have and that do not exist (yet)."""
+        """Pods that workloads should have and that do not exist (yet)."""
         present = {(node.pod.shard, node.pod.ordinal) for node in self.observed.nodes}
         return tuple(
             f"{workload.name}-{ordinal}"
@@ -53,7 +53,7 @@ class Topology(ABC):
         return self.observed.workloads
 
     def pods_of(self, shard: int) -> tuple[Node, ...]:
-        """The group's pods, as they were seen or not."""
+        """The group's pods, whether seen or unreachable."""
         return self._by_shard.get(shard, ())
 
     @cached_property
@@ -77,7 +77,7 @@ class Topology(ABC):
 
     @property
     def has_copies(self) -> bool:
-        """Whether data are there more than once: a pod that is recreated gets them back."""
+        """Whether there is more than one copy of the data: a recreated pod gets it back."""
         return bool(self.wanted.replicas)
 
     def groups(self) -> range:
@@ -85,26 +85,26 @@ class Topology(ABC):
         return range(self.wanted.shards)
 
     def group_name(self, group: int) -> str:
-        """What the status calls a group."""
+        """The name of a group in the status."""
         return f"shard-{group}"
 
     # Roles
 
     @abstractmethod
     def leader(self, group: int) -> Seen | None:
-        """The primary that a group's pods follow, if it answers."""
+        """The primary that a group's pods follow, if it responds."""
 
     @abstractmethod
     def followers(self, leader: Seen) -> tuple[Seen, ...]:
-        """Its replicas that answered."""
+        """Its replicas that responded."""
 
     @property
     def serving(self) -> tuple[Seen, ...]:
-        """The primaries that clients are served by."""
+        """The primaries that serve clients."""
         return tuple(node for group in self.groups() if (node := self.leader(group)) is not None)
 
     def primary_of(self, node: Seen) -> Seen | None:
-        """The primary of a server's data, itself where it is one; None: none that responds."""
+        """The primary of a server's data, itself if it is one; None: none that responds."""
         return self.leader(node.pod.shard)
 
     @abstractmethod
@@ -115,27 +115,27 @@ class Topology(ABC):
     def hand_over(
         self, leader: Seen, *, rule: str, why: str, phase: Phase, among: list[Seen]
     ) -> Plan:
-        """Promote the best of some followers in its place, losing nothing; or say why not now."""
+        """Promote the best of some replicas instead, without a loss; or say why not now."""
 
     @abstractmethod
     def role_of(self, node: Seen) -> Role | None:
-        """The role that Services shall find it by; None: the one that it is labelled with."""
+        """The role label that Services select by; None: it keeps its label."""
 
     def role_of_unreachable(self, node: Unreachable) -> Role | None:
-        """The role of a server that does not respond; None: the one that it is labelled with."""
+        """The role label of a server that does not respond; None: it keeps its label."""
         del node
         return None
 
     @abstractmethod
     def holds_data(self, node: Seen) -> bool:
-        """Whether clients are served from what it holds."""
+        """Whether clients are served from its data."""
 
     @abstractmethod
     def claims_data(self, node: Seen) -> bool:
-        """Whether it says itself that clients are served from what it holds."""
+        """Whether it says itself that clients are served from its data."""
 
     def is_missed(self, node: Unreachable) -> bool:
-        """Whether others still count on a server that does not answer."""
+        """Whether others still depend on a server that does not respond."""
         del node
         return False
 
@@ -165,7 +165,7 @@ class Topology(ABC):
 
     @property
     def is_whole_in_a_moment(self) -> bool:
-        """Whether upkeep is all that keeps it from being at rest, and ends by itself."""
+        """Whether only upkeep keeps it from being settled, and ends by itself."""
         return False
 
     @property
@@ -179,7 +179,7 @@ class Topology(ABC):
 
     @cached_property
     def unfinished_moves(self) -> tuple[str, ...]:
-        """Reasons why data are on their way between servers: nothing disruptive may start. I5"""
+        """Reasons why data is in transit between servers: no disruptive change may start. I5"""
         return ()
 
     @property
@@ -201,7 +201,7 @@ class Topology(ABC):
 
     @property
     def copy(self) -> Copy | None:
-        """How far the copy of an external server is; None: this is none."""
+        """The progress of the copy of an external server; None: this is not a copy."""
         return None
 
     def upstream(self, group: int) -> Seen | None:
@@ -209,13 +209,13 @@ class Topology(ABC):
         return self.leader(group)
 
     def history(self, group: int, before: tuple[str, str]) -> tuple[str, str]:
-        """The id and the replication id of a group's data; `before` is what the status tells."""
+        """The id and the replication id of a group's data; `before` is from the status."""
         leader = self.leader(group)
         return (leader.id, leader.replication.id) if leader is not None else before
 
     @property
     def lasting_groups(self) -> frozenset[int]:
-        """Groups that the status tells of even while they have no pod."""
+        """Groups that the status reports even while they have no pod."""
         return frozenset()
 
     def slots_of(self, group: int) -> str:
@@ -224,6 +224,6 @@ class Topology(ABC):
         return ""
 
     @property
-    def slots_told(self) -> str:
-        """How many slots of all are served, where there are slots."""
+    def slots_summary(self) -> str:
+        """How many of all slots are served as text, if there are slots."""
         return ""

@@ -1,4 +1,4 @@
-"""What a server does for its clients: told to people as metrics, and decided on by no rule."""
+"""What a server does for its clients: reported as metrics, and used by no rule."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["Traffic"]
 
 
 class Traffic(Struct, frozen=True):
-    """Figures of `INFO`; those in the second half count from the start of the server."""
+    """Values of `INFO`; those in the second half count from the start of the server."""
 
     connected_clients: int = 0
     commands_per_second: int = 0

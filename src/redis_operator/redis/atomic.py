@@ -1,8 +1,9 @@
-"""Atomic slot migration: Valkey 9 and Redis 8.4 each have it, each in their own way.
+"""Atomic slot migration: Valkey 9 and Redis 8.4 both have it, with different commands.
 
-The engine copies the slots beside its work, then changes the owner in one step; what fails or is
-cancelled leaves everything with the source. We start a job, or find the one that an earlier attempt
-started, watch it to its end, and look at who owns the slots then: only that counts.
+The engine copies the slots while it serves clients, then changes the owner in one step; a migration
+that fails or is cancelled leaves everything with the source. A job is started, or one that an
+earlier attempt started is found; it is polled until it ends, and then the owner of the slots is
+read: only that counts.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ _LONGEST_LOOK_SECONDS: Final = 0.025
 async def migrate_with_valkey(source: Link, move: Move, slots: SlotSet) -> bool:
     """Move slots by one job on the source (Valkey 9); each job costs one write pause.
 
-    False when all it did was to see a job to its end that an earlier attempt had started: what
-    that one moved is for the caller to find out.
+    False when it only waited for a job that an earlier attempt had started: the caller finds out
+    which slots that one moved.
     """
     jobs = commands.slot_migrations()
     before = await source.run(jobs, timeout=_TIMEOUT)
@@ -47,7 +48,7 @@ async def migrate_with_valkey(source: Link, move: Move, slots: SlotSet) -> bool:
 async def import_with_redis(target: Link, slots: SlotSet) -> bool:
     """Move slots by tasks on the target (Redis 8.4), one after another: it does one at a time.
 
-    False when all it did was to see an earlier task to its end, as above.
+    False when it only waited for an earlier task, as above.
     """
     status = commands.migration_status()
     for running in await target.run(status, timeout=_TIMEOUT):
@@ -68,7 +69,7 @@ async def _watch(
     question: Command[tuple[MigrationJob, ...]],
     is_ours: Callable[[MigrationJob], bool],
 ) -> None:
-    """Look at a job until it has ended; raise when it did not end well."""
+    """Poll a job until it has ended; raise when it failed."""
     pause = _LOOK_SECONDS
     while True:
         jobs = await link.run(question, timeout=_TIMEOUT)

@@ -1,9 +1,9 @@
-"""Carrying keys of open slots from the source to the target, in batches that stall nobody for long.
+"""Move the keys of open slots from the source to the target, in batches that block only briefly.
 
 Two carriers with one contract: `carry` returns when the source holds no key of the given slots. The
-script one works inside the source, so no key name travels to us; the plain one is for servers that
-forbid scripts. Both replace what the target has: while a slot is open the source's copy is the true
-one, and a copy on the target is what an interrupted attempt left there.
+script runs inside the source, so no key name is sent to the operator; the plain one is for servers
+that forbid scripts. Both replace keys on the target: while a slot is open the source has the
+current copy, and a copy on the target is left from an interrupted attempt.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["Batch", "Carrier", "PlainCarrier", "ScriptCarrier", "load_script"]
 _TIMEOUT: Final = 5.0
 _SLOTS_PER_CALL: Final = 8
 _Carried = Callable[[int, int, int], None]
-"""Told after each batch: slots emptied, keys and bytes carried."""
+"""Called after each batch: slots emptied, keys and bytes moved."""
 
 _SCRIPT: Final = """
 if redis.replicate_commands then redis.replicate_commands() end
@@ -68,10 +68,10 @@ return {done, keys_moved, bytes_moved, longest}
 
 
 class Carrier(Protocol):
-    """Something that empties slots of the source."""
+    """The interface that empties slots of the source."""
 
     async def carry(self, slots: Sequence[int], carried: _Carried) -> None:
-        """Carry every key of these open slots to the target."""
+        """Move every key of these open slots to the target."""
         ...
 
 
@@ -84,16 +84,17 @@ def _too_big(slot: int, size: int, pace: Pace) -> MoveError:
 
 
 def _quoted(text: str) -> str:
-    """A string of Lua, whatever it holds."""
+    """Return a Lua string literal of any text."""
     return "'" + "".join(f"\\{byte:03d}" for byte in text.encode()) + "'"
 
 
 async def load_script(source: Link, move: Move) -> str:
-    """Load the carrier into the source and return its digest.
+    """Load the script into the source and return its digest.
 
     The password is part of the script's text, not of its calls: calls may show up in the slow log.
-    Before redis 7.0, what SCRIPT LOAD loads goes to the append-only file and to replicas;
-    what EVAL runs is not, since the script replicates its effects alone. It is run for no slot.
+    Before Redis 7.0, a script loaded by SCRIPT LOAD is written to the append-only file and sent to
+    replicas; one that EVAL runs is not, since the script replicates only its effects. It is run for
+    no slot.
     """
     login = ""
     if move.password:
@@ -106,9 +107,9 @@ async def load_script(source: Link, move: Move) -> str:
 
 
 class ScriptCarrier:
-    """Carries with a script on the source, one call at a time: clients are served in between.
+    """Moves keys with a script on the source, one call at a time: clients are served in between.
 
-    Two calls in flight on one link would run one after the other before anybody else is served.
+    Two calls in flight on one link would run one after the other before any client is served.
     """
 
     def __init__(self, source: Link, move: Move, pace: Pace, digest: str) -> None:
@@ -119,7 +120,7 @@ class ScriptCarrier:
         self._batch = Batch(pace)
 
     async def carry(self, slots: Sequence[int], carried: _Carried) -> None:
-        """Carry every key of these open slots to the target."""
+        """Move every key of these open slots to the target."""
         waiting = deque(slots)
         patience = self._pace.migrate_milliseconds / 1000 * 2 + _TIMEOUT
         while waiting:
@@ -137,9 +138,9 @@ class ScriptCarrier:
 
 
 class Batch:
-    """How much one MIGRATE carries: less while it takes too long, at least a quarter.
+    """How much one MIGRATE moves: less while it takes too long, at least a quarter.
 
-    What is left of its time then is the way to the target and back, which less would not shorten.
+    Below that the time is the round trip to the target, which a smaller batch would not shorten.
     """
 
     _LEAST: Final = 0.25
@@ -150,14 +151,14 @@ class Batch:
 
     @property
     def limits(self) -> tuple[int, int]:
-        """The most keys and the most bytes."""
+        """Return the most keys and the most bytes."""
         return (
             max(1, int(self._pace.keys * self._share)),
             max(1, int(self._pace.bytes * self._share)),
         )
 
     def took(self, microseconds: int) -> None:
-        """Note how long one took."""
+        """Record how long one took."""
         if microseconds > self._pace.microseconds:
             self._share = max(self._LEAST, self._share / 2)
         elif microseconds < self._pace.microseconds / 2:
@@ -165,7 +166,7 @@ class Batch:
 
 
 class PlainCarrier:
-    """Carries with GETKEYSINSLOT and MIGRATE from here."""
+    """Moves keys with GETKEYSINSLOT and MIGRATE, without a script."""
 
     def __init__(self, source: Link, move: Move, pace: Pace) -> None:
         self._source = source
@@ -173,14 +174,14 @@ class PlainCarrier:
         self._pace = pace
 
     async def carry(self, slots: Sequence[int], carried: _Carried) -> None:
-        """Carry every key of these open slots to the target."""
+        """Move every key of these open slots to the target."""
         for slot in slots:
             while await self._carry_batch(slot, carried):
                 pass
             carried(1, 0, 0)
 
     async def _carry_batch(self, slot: int, carried: _Carried) -> bool:
-        """Carry a batch; tell whether there may be more."""
+        """Move a batch; return whether there may be more."""
         keys = await self._source.run(
             commands.get_keys_in_slot(slot, self._pace.keys), timeout=_TIMEOUT
         )

@@ -1,8 +1,8 @@
-"""A command as a value: what is sent, how its answer is read, and whether it may be sent at all.
+"""A command as a value: its words, the parser of its reply, and whether it may be sent at all.
 
-`commands` makes them, `connection` runs them; the simulated Redis of `testing` takes the very same
-values. Only what `ALLOWED` names ever reaches a server (redis-safety: the command layer has an
-allow-list, so a bug elsewhere cannot flush or reset anything).
+`commands` creates them, `connection` runs them; the simulated Redis takes the same values. Only
+commands in `ALLOWED` ever reach a server (redis-safety: the command layer has an allow-list, so a
+bug elsewhere cannot flush or reset anything).
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ ALLOWED: Final = frozenset(
 
 
 class Command(Struct, Generic[T], frozen=True):
-    """One command and the reading of its answer."""
+    """One command and the parser of its reply."""
 
     arguments: tuple[Argument, ...]
     read: Callable[[Reply], T]
@@ -80,7 +80,7 @@ class Command(Struct, Generic[T], frozen=True):
 
 
 class Link(Protocol):
-    """Something that runs commands on one server: a connection, or a simulated server."""
+    """The interface that runs commands on one server: a connection, or a simulated server."""
 
     async def run(self, command: Command[T], *, timeout: float) -> T:
         """Run one command; raise what went wrong."""
@@ -89,7 +89,7 @@ class Link(Protocol):
     async def run_all(
         self, commands: Sequence[Command[T]], *, timeout: float
     ) -> list[T | ReplyError | MalformedReplyError]:
-        """Run commands in one write; answers and refusals in order. Only lost links raise."""
+        """Run commands in one write; return replies and errors in order. Only lost links raise."""
         ...
 
 
@@ -115,5 +115,5 @@ def interpret(command: Command[T], reply: Reply) -> T:
         raise
     except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
         raise MalformedReplyError(
-            f"{command.name} answered nonsense ({error})", reply=reply
+            f"{command.name} got an unexpected reply ({error})", reply=reply
         ) from error

@@ -1,7 +1,7 @@
-"""Typed verbs: each makes a `Command` value; `Connection.run` runs it. Nothing here does I/O.
+"""Typed commands: each function returns a `Command`; `Connection.run` runs it. No I/O here.
 
-Destructive verbs say so. Whether one may be used now is decided by planning and checked again by
-the caller; this module only knows how it is spelled and what it answers.
+Destructive commands say so. Planning decides whether one may be used now, and the caller checks it
+again; this module only knows the syntax and the reply.
 """
 
 from __future__ import annotations
@@ -107,7 +107,8 @@ __all__ = [
 
 
 class FailoverMode(Enum):
-    """How CLUSTER FAILOVER proceeds. Both others lose acknowledged writes of a living primary."""
+    """The options of CLUSTER FAILOVER. The other two can lose acknowledged writes of a live
+    primary."""
 
     COORDINATED = ""
     FORCE = "FORCE"
@@ -115,7 +116,7 @@ class FailoverMode(Enum):
 
 
 def ping() -> Command[str]:
-    """PING; a loading or busy server answers with an error that tells so."""
+    """PING; a loading or busy server replies with an error that says so."""
     return Command(("PING",), as_text)
 
 
@@ -155,32 +156,34 @@ def bgsave() -> Command[str]:
 
 
 def shutdown(*, save: bool) -> Command[None]:
-    """SHUTDOWN. A server that obeys ends the connection instead of answering."""
+    """SHUTDOWN. A server that obeys closes the connection instead of replying."""
     return Command(("SHUTDOWN", "SAVE" if save else "NOSAVE"), as_ok)
 
 
 def wait_for_replicas(count: int, milliseconds: int) -> Command[int]:
-    """WAIT: how many replicas acknowledged what this connection wrote before. 0 ms is for ever."""
+    """WAIT: how many replicas acknowledged the writes of this connection. 0 ms waits without
+    limit."""
     return Command(("WAIT", count, milliseconds), as_integer)
 
 
 def replica_of(host: str, port: int) -> Command[None]:
-    """REPLICAOF: the server drops its data unless its history is the other's. I1, K-11"""
+    """REPLICAOF: the server drops its data unless it has the same history. I1, K-11"""
     return Command(("REPLICAOF", host, port), _as_done)
 
 
 def replica_of_no_one() -> Command[None]:
-    """REPLICAOF NO ONE: the server accepts writes, under a history of its own that goes on."""
+    """REPLICAOF NO ONE: the server accepts writes and continues with a new history of its own."""
     return Command(("REPLICAOF", "NO", "ONE"), _as_done)
 
 
 def replica_of_no_port() -> Command[None]:
-    """REPLICAOF with a port that is none: every server refuses it, with NOPERM who may not."""
+    """REPLICAOF with an invalid port: every server refuses it; a user without the right gets
+    NOPERM."""
     return Command(("REPLICAOF", "127.0.0.1", "none"), _as_done)
 
 
 def _as_done(reply: Reply) -> None:
-    """OK, or that it is so already: `OK Already connected to specified master`."""
+    """OK, also where nothing changed: `OK Already connected to specified master`."""
     if reply != b"QUEUED" and not as_text(reply).startswith("OK"):
         raise MalformedReplyError("expected OK", reply=reply)
 
@@ -197,7 +200,7 @@ def abort_failover() -> Command[None]:
 
 
 def transaction(commands: Sequence[Command[Any]]) -> list[Command[Any]]:
-    """MULTI, the commands, EXEC: for one `run_all`, whose last answer lists their values."""
+    """MULTI, the commands, EXEC: for one `run_all`, whose last reply lists their values."""
 
     def read(reply: Reply) -> list[Any]:
         answers = as_list(reply)
@@ -226,7 +229,7 @@ def config_set(values: Mapping[str, str]) -> Command[None]:
 
 
 def client_pause_writes(milliseconds: int) -> Command[None]:
-    """CLIENT PAUSE ... WRITE: the server itself ends it, so a dead caller heals by timeout. I10"""
+    """CLIENT PAUSE ... WRITE: the server ends it by its timeout even if the caller dies. I10"""
     return Command(("CLIENT", "PAUSE", milliseconds, "WRITE"), as_ok)
 
 
@@ -236,12 +239,12 @@ def client_unpause() -> Command[None]:
 
 
 def client_setname(name: str) -> Command[None]:
-    """CLIENT SETNAME, so that a person reading CLIENT LIST knows who we are."""
+    """CLIENT SETNAME, so that CLIENT LIST shows that the connection is the operator's."""
     return Command(("CLIENT", "SETNAME", name), as_ok)
 
 
 def client_kill_user(name: str) -> Command[int]:
-    """CLIENT KILL USER: end every connection of a user; return how many there were."""
+    """CLIENT KILL USER: close every connection of a user; return how many there were."""
     return Command(("CLIENT", "KILL", "USER", name), as_integer)
 
 
@@ -256,7 +259,8 @@ def acl_list() -> Command[tuple[str, ...]]:
 
 
 def acl_load() -> Command[None]:
-    """ACL LOAD: read the file of users again; before Redis 7.2 all but `default` are cut off."""
+    """ACL LOAD: read the ACL file again; before Redis 7.2 all users but `default` are
+    disconnected."""
     return Command(("ACL", "LOAD"), as_ok)
 
 
@@ -266,7 +270,7 @@ def acl_setuser(name: str, rules: Sequence[str]) -> Command[None]:
 
 
 def acl_deluser(name: str) -> Command[int]:
-    """ACL DELUSER: remove a user and end its connections."""
+    """ACL DELUSER: remove a user and close its connections."""
     return Command(("ACL", "DELUSER", name), as_integer)
 
 
@@ -275,7 +279,7 @@ def acl_dryrun(user: str, command: Sequence[Argument]) -> Command[str]:
     return Command(("ACL", "DRYRUN", user, *command), as_text)
 
 
-# --- cluster: looking ------------------------------------------------------------------------
+# --- cluster: queries ------------------------------------------------------------------------
 
 
 def my_id() -> Command[str]:
@@ -311,7 +315,8 @@ def count_keys_in_slot(slot: int) -> Command[int]:
 def slot_stats(
     first: int = 0, last: int = SLOTS - 1
 ) -> Command[tuple[tuple[int, dict[str, int]], ...]]:
-    """CLUSTER SLOT-STATS (Valkey 8, Redis 8.2): what is told of each slot the server owns."""
+    """CLUSTER SLOT-STATS (Valkey 8, Redis 8.2): the statistics of each slot that the server
+    owns."""
     return Command(("CLUSTER", "SLOT-STATS", "SLOTSRANGE", first, last), _slot_stats)
 
 
@@ -340,7 +345,7 @@ def _keys(reply: Reply) -> tuple[bytes, ...]:
 
 
 def meet(ip: str, port: int, bus_port: int) -> Command[None]:
-    """CLUSTER MEET. Harmless when repeated; joins two clusters for ever when aimed wrongly. I11"""
+    """CLUSTER MEET. Harmless when repeated; a wrong address joins two clusters permanently. I11"""
     return Command(("CLUSTER", "MEET", ip, port, bus_port), as_ok)
 
 
@@ -350,7 +355,8 @@ def forget(node_id: str) -> Command[None]:
 
 
 def reset_hard() -> Command[None]:
-    """CLUSTER RESET HARD: a new identity for a server that holds no key; the caller saw that. I1"""
+    """CLUSTER RESET HARD: a new node id for a server that holds no key; the caller checked that.
+    I1"""
     return Command(("CLUSTER", "RESET", "HARD"), as_ok)
 
 
@@ -360,7 +366,7 @@ def replicate(primary_id: str) -> Command[None]:
 
 
 def add_slots(slots: SlotSet) -> Command[None]:
-    """CLUSTER ADDSLOTS with every slot spelled out: all versions. I3"""
+    """CLUSTER ADDSLOTS with every slot listed: all versions. I3"""
     return Command(("CLUSTER", "ADDSLOTS", *slots), as_ok)
 
 
@@ -371,22 +377,22 @@ def add_slots_range(slots: SlotSet) -> Command[None]:
 
 
 def delete_slots(slots: SlotSet) -> Command[None]:
-    """CLUSTER DELSLOTS: the answering node no longer knows an owner of these slots."""
+    """CLUSTER DELSLOTS: the node that receives it no longer knows an owner of these slots."""
     return Command(("CLUSTER", "DELSLOTS", *slots), as_ok)
 
 
 def set_config_epoch(epoch: int) -> Command[None]:
-    """CLUSTER SET-CONFIG-EPOCH: only on a fresh node that knows no other."""
+    """CLUSTER SET-CONFIG-EPOCH: only on a new node that knows no other."""
     return Command(("CLUSTER", "SET-CONFIG-EPOCH", epoch), as_ok)
 
 
 def bump_epoch() -> Command[str]:
-    """CLUSTER BUMPEPOCH: others give up what this node claims, and delete their keys there. I3"""
+    """CLUSTER BUMPEPOCH: others give up slots that this node claims, and delete their keys. I3"""
     return Command(("CLUSTER", "BUMPEPOCH"), as_text)
 
 
 def failover(mode: FailoverMode = FailoverMode.COORDINATED) -> Command[None]:
-    """CLUSTER FAILOVER, to a replica. OK means started, not done: look at ROLE. I6, I7"""
+    """CLUSTER FAILOVER, to a replica. OK means started, not done: check ROLE. I6, I7"""
     words = (mode.value,) if mode.value else ()
     return Command(("CLUSTER", "FAILOVER", *words), as_ok)
 
@@ -424,7 +430,7 @@ def migrate_keys(
     password: str,
     replace: bool,
 ) -> Command[str]:
-    """MIGRATE keys of one slot; both servers stand still meanwhile. Answers OK or NOKEY."""
+    """MIGRATE keys of one slot; both servers are blocked meanwhile. Replies OK or NOKEY."""
     login = ("AUTH2", username, password) if password else ()
     words: tuple[Argument, ...] = (
         *("MIGRATE", host, port, "", 0, timeout_milliseconds),
@@ -444,17 +450,17 @@ def memory_usage(key: bytes) -> Command[int]:
 
 
 def script_load(source: str) -> Command[str]:
-    """SCRIPT LOAD: the digest to call it by."""
+    """SCRIPT LOAD: returns the digest for EVALSHA."""
     return Command(("SCRIPT", "LOAD", source), as_text)
 
 
 def eval_script(source: str, arguments: Sequence[Argument]) -> Command[list[Reply]]:
-    """EVAL of a script that takes no keys and answers a list; the server keeps the script."""
+    """EVAL of a script that takes no keys and returns a list; the server caches the script."""
     return Command(("EVAL", source, 0, *arguments), as_list)
 
 
 def evalsha(digest: str, arguments: Sequence[Argument]) -> Command[list[Reply]]:
-    """EVALSHA of a script that takes no keys and answers a list."""
+    """EVALSHA of a script that takes no keys and returns a list."""
     return Command(("EVALSHA", digest, 0, *arguments), as_list)
 
 
@@ -464,17 +470,17 @@ def asking() -> Command[None]:
 
 
 def dump(key: bytes) -> Command[bytes | None]:
-    """DUMP: a key's value as other servers would restore it; None when there is no such key."""
+    """DUMP: a key's value in the format of RESTORE; None when there is no such key."""
     return Command(("DUMP", key), as_optional_bytes)
 
 
 def unlink(key: bytes) -> Command[int]:
-    """UNLINK: remove a key; it tells whether there was one."""
+    """UNLINK: remove a key; returns whether it existed."""
     return Command(("UNLINK", key), as_integer)
 
 
 def evalsha_ro(digest: str, arguments: Sequence[Argument]) -> Command[list[Reply]]:
-    """EVALSHA_RO (Redis 7) of a script that takes no keys, only reads, and answers a list."""
+    """EVALSHA_RO (Redis 7) of a script that takes no keys, only reads, and returns a list."""
     return Command(("EVALSHA_RO", digest, 0, *arguments), as_list)
 
 
@@ -495,7 +501,8 @@ def cancel_slot_migrations() -> Command[None]:
 
 
 def migration_import(slots: SlotSet) -> Command[str]:
-    """CLUSTER MIGRATION IMPORT (Redis 8.4), on the target; all slots have one owner. The task."""
+    """CLUSTER MIGRATION IMPORT (Redis 8.4), on the target; all slots have one owner. Returns the
+    task."""
     bounds = [bound for pair in slots.ranges() for bound in pair]
     return Command(("CLUSTER", "MIGRATION", "IMPORT", *bounds), as_text)
 

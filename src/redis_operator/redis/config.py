@@ -1,7 +1,7 @@
 """The server's configuration: what may be set, how it takes effect, how it is written. Pure.
 
-Promise: whatever strings a directive is given, `parse(render(...))` gives back exactly these
-directives with exactly these words; no value can smuggle in another directive.
+Guarantee: for any strings in a directive, `parse(render(...))` returns exactly these directives
+with exactly these words; no value can add another directive.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def is_measured(version: Version) -> bool:
 
 
 def effect(name: str, version: Version) -> Effect:
-    """Whether a running server of this version takes the directive."""
+    """Whether a running server of this version accepts the directive by CONFIG SET."""
     low = name.lower()
     since = LIVE_SINCE.get((version.engine, low))
     if since is not None and (version.major, version.minor) >= since:
@@ -76,7 +76,7 @@ def effect(name: str, version: Version) -> Effect:
 
 
 def words_of(name: str, value: str) -> list[list[str]]:
-    """The lines, each as words, that one directive takes in a file."""
+    """Return the lines, each as words, of one directive in a file."""
     per_line = WORDS_PER_LINE.get(name.lower())
     if per_line is None:
         return [[value]]
@@ -89,7 +89,7 @@ def words_of(name: str, value: str) -> list[list[str]]:
 
 
 def spaced(name: str, value: str) -> str:
-    """The value as CONFIG SET takes it: one space between the words of a list."""
+    """Return the value for CONFIG SET: one space between the words of a list."""
     return " ".join(value.split()) if name.lower() in WORDS_PER_LINE else value
 
 
@@ -110,7 +110,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_./:@%+,=-]+")
 
 
 def render(directives: Iterable[Directive]) -> str:
-    """A configuration file. Raises ValueError on a name that is none."""
+    """Return a configuration file. Raises ValueError on a name that is not a directive's."""
     lines = []
     for name, value in directives:
         if not _NAME.fullmatch(name):
@@ -145,7 +145,7 @@ def _split(line: str) -> list[str]:
 
 
 def _word(line: str, position: int) -> tuple[str, int]:
-    """One word from `position` on, and where it ends."""
+    """Return one word from `position` on, and where it ends."""
     raw = bytearray()
     quoted = False
     while position < len(line):
@@ -173,7 +173,7 @@ def _escape(line: str, position: int) -> tuple[bytes, int]:
 
 
 def equivalent(name: str, wanted: str, actual: str) -> bool:
-    """Whether CONFIG GET's answer means what was asked for, however each is spelled."""
+    """Whether the reply of CONFIG GET means the desired value, however each is written."""
     if wanted == actual:
         return True
     if name.lower() == "client-output-buffer-limit":

@@ -1,15 +1,15 @@
 """One connection to one server: the only socket code that speaks Redis.
 
 Guarantees
-    - Commands written together arrive together (pipelining); answers come back in order.
-    - AUTH travels in the same write as the first batch, so a probe is one round trip.
-    - A caller that gives up (deadline, cancellation) does not disturb the others: its answers are
-      dropped when they come.
-    - When the other side ends an idle connection, `on_lost` is called at once: within milliseconds
+    - Commands written together arrive together (pipelining); replies come back in order.
+    - AUTH is part of the same write as the first batch, so a probe is one round trip.
+    - A caller that gives up (deadline, cancellation) does not disturb the others: its replies are
+      dropped when they arrive.
+    - When the server closes an idle connection, `on_lost` is called at once: within milliseconds
       of the end of a process on a reachable host.
     - Nothing is retried here, and no secret is ever part of a message.
 
-Assumptions: RESP2, a server that knows ACL users (Redis 6 and later).
+Assumptions: RESP2, a server with ACL users (Redis 6 and later).
 Errors: everything raised is a `RedisError`; see `errors`.
 """
 
@@ -55,7 +55,8 @@ class Address(Struct, frozen=True, order=True):
 
 
 class Credentials(Struct, frozen=True):
-    """An ACL user and its password; no name is the default user. Its text hides the password."""
+    """An ACL user and its password; an empty name is the default user. Its text hides the
+    password."""
 
     username: str
     password: str
@@ -65,7 +66,7 @@ class Credentials(Struct, frozen=True):
 
 
 class _Batch:
-    """Commands written together, waiting for their answers."""
+    """Commands written together, waiting for their replies."""
 
     __slots__ = ("answers", "done", "expected")
 
@@ -76,7 +77,7 @@ class _Batch:
 
 
 class _Protocol(asyncio.Protocol):
-    """Bytes in, answers out. Lives exactly as long as its transport."""
+    """The protocol of asyncio: bytes in, replies out. It exists as long as its transport."""
 
     def __init__(self, address: str, on_lost: Callable[[LinkError], None] | None) -> None:
         self._address = address
@@ -126,7 +127,7 @@ class _Protocol(asyncio.Protocol):
             self._on_lost(self.lost)
 
     def send(self, payload: bytes, expected: int) -> asyncio.Future[list[Reply]]:
-        """Write a batch and promise its answers."""
+        """Write a batch and return the future of its replies."""
         if self.lost is not None or self.transport is None or self.closing:
             message = self.lost.message if self.lost else "the connection is closed"
             raise LostError(message, address=self._address)
@@ -137,14 +138,14 @@ class _Protocol(asyncio.Protocol):
 
 
 class Connection:
-    """An open connection; made by `connect`. Close it, or use it in `async with`."""
+    """An open connection, created by `connect`. Close it, or use it in `async with`."""
 
     def __init__(
         self, address: Address, protocol: _Protocol, credentials: Credentials | None
     ) -> None:
         self.address = address
-        self.version: Version | None = None  # once told: a process has one as long as it lives
-        self.notes: dict[str, str] = {}  # what its owner remembers to have told the server
+        self.version: Version | None = None  # once known: a process never changes it
+        self.notes: dict[str, str] = {}  # what the owner has sent to the server
         self._protocol = protocol
         self._credentials = credentials
 
@@ -156,24 +157,25 @@ class Connection:
 
     @property
     def is_open(self) -> bool:
-        """Whether neither side has ended the connection as far as the kernel told us."""
+        """Whether neither side has closed the connection as far as the kernel reports."""
         return self._protocol.lost is None and not self._protocol.closing
 
     def close(self) -> None:
-        """End the connection; commands in flight fail with `LostError`. Harmless when repeated."""
+        """Close the connection; commands in flight fail with `LostError`. Harmless when
+        repeated."""
         self._protocol.closing = True
         if self._protocol.transport is not None:
             self._protocol.transport.abort()
 
     async def run(self, command: Command[T], *, timeout: float) -> T:
-        """Run one command within `timeout` seconds and give its value, or raise its error."""
+        """Run one command within `timeout` seconds and return its value, or raise its error."""
         [answer] = await self._exchange([command], timeout)
         return self._interpret(command, answer)
 
     async def run_all(
         self, commands: Sequence[Command[T]], *, timeout: float
     ) -> list[T | ReplyError | MalformedReplyError]:
-        """Run commands in one write. A refused one is an error in the list, not an exception."""
+        """Run commands in one write. An error reply is a value in the list, not an exception."""
         if not commands:
             return []
         answers = await self._exchange(commands, timeout)
@@ -197,7 +199,7 @@ class Connection:
         payload = encode_all(command.arguments for command in commands)
         credentials, self._credentials = self._credentials, None
         if credentials is not None:
-            # Servers before Redis 6 know no users.
+            # Servers before Redis 6 have no users.
             user = (credentials.username,) if credentials.username else ()
             login: tuple[Argument, ...] = ("AUTH", *user, credentials.password)
             payload = encode(login) + payload
@@ -236,7 +238,7 @@ async def connect(
 ) -> Connection:
     """Open a connection within `timeout` seconds. AUTH goes out with the first command.
 
-    `on_lost` is called once, from the event loop, when the connection ends and we did not end it.
+    `on_lost` is called once, from the event loop, when the connection was closed by the other side.
     """
     text = str(address)
     loop = asyncio.get_running_loop()

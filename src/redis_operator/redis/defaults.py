@@ -1,8 +1,8 @@
-"""What a server has for a directive that is not set: where a removed setting goes back to.
+"""The defaults of directives: the value of a setting that is removed.
 
 Measured like `directives`, by CONFIG GET on servers without a configuration. The versions agree
-with each other; where the engines differ, the table of the engine says so. A directive that is not
-here can only be taken back by a restart.
+with each other; where the engines differ, the table of the engine has the value. A directive that
+is not here can only be reset by a restart.
 """
 
 from __future__ import annotations
@@ -168,11 +168,11 @@ _DEFAULTS: Final = {engine: _table(_EVERYWHERE) | _table(own) for engine, own in
 
 
 def all_defaults(version: Version) -> dict[str, str]:
-    """Every directive of this version that has a known default."""
+    """Return every directive of this version that has a known default."""
     found = _DEFAULTS.get(version.engine, {})
     return {name: value for name, value in found.items() if is_known(name, version)}
 
 
 def default_of(name: str, version: Version) -> str | None:
-    """The value of a directive that is not set, or None when it is not known."""
+    """Return the value of a directive that is not set, or None when it is not known."""
     return _DEFAULTS.get(version.engine, {}).get(name.lower())

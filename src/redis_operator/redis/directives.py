@@ -1,8 +1,8 @@
 """Which directives exist, which engine has them, and which need a restart: one table, no code.
 
 Measured on redis 6.2.14, 7.0.15 and 8.0.2 and on valkey 8.1.1 and 9.1.2 by CONFIG GET * and by
-setting each to the value it has. A name that is not here may exist in another version: it is tried
-on one replica.
+setting each to its own value. A name that is not here may exist in another version: it is tried on
+one replica first.
 """
 
 from __future__ import annotations
@@ -141,10 +141,10 @@ repl-mptcp server-cpulist server_cpulist set-proc-title socket-mark-id syslog-en
 syslog-facility syslog-ident tcp-backlog
 """
 )
-"""Directives that a running server does not take."""
+"""Directives that a running server does not accept."""
 
 LIVE_SINCE: Final = {("valkey", "io-threads"): (9, 0)}
-"""Those of RESTART that newer versions do take."""
+"""Those of RESTART that newer versions accept while running."""
 
 WORDS_PER_LINE: Final = {
     "save": 2,
@@ -153,12 +153,12 @@ WORDS_PER_LINE: Final = {
     "latency-tracking-info-percentiles": 0,
     "bind": 0,
 }
-"""Directives whose value is several words; more words than the number go to another line."""
+"""Directives whose value is several words; words beyond the number go to another line."""
 
 MANAGED: Final = {
     **dict.fromkeys(_words("port tls-port bind bind-source-addr cluster-port"), ""),
     **dict.fromkeys(_words("unixsocket unixsocketperm unixsocketgroup rdma-bind rdma-port"), ""),
-    # Where the data are: a server that looks elsewhere after a restart finds none.
+    # Paths of the data: a server that reads another path after a restart finds no data.
     **dict.fromkeys(_words("dir dbfilename appendfilename appenddirname rdb-del-sync-files"), ""),
     **dict.fromkeys(_words("pidfile logfile daemonize supervised"), ""),
     **dict.fromkeys(_words("cluster-enabled cluster-config-file protected-mode include"), ""),
@@ -205,4 +205,4 @@ DANGEROUS: Final = {
     "aof-disable-auto-gc": "old append-only files would fill the disk",
     "hash-seed": "a known seed lets clients slow the server down on purpose",
 }
-"""Directives that are refused whoever asks, and why."""
+"""Directives that are always refused, and why."""

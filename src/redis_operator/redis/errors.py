@@ -1,24 +1,24 @@
-"""What can go wrong between us and one server.
+"""The errors of talking to one server.
 
 RedisError
-├── LinkError                    the bytes did not get there or back: nothing is known of the effect
+├── LinkError                    the connection failed: the effect of a command is unknown
 │   ├── RefusedError             connection refused: the process is gone or not yet up
-│   ├── LostError                an open connection ended; commands in flight may have been done
-│   └── DeadlineError            no answer in time; the command may still be done later
-├── ReplyError                   the server answered with an error
+│   ├── LostError                an open connection ended; commands in flight may have been executed
+│   └── DeadlineError            no reply in time; the command may still be executed later
+├── ReplyError                   the server replied with an error
 │   ├── RedirectError            another node has the slot: MovedError, AskError
-│   ├── LoadingError             the server reads its dataset, and is well
-│   ├── BusyError                a script runs, and the server is well
+│   ├── LoadingError             the server loads its dataset, and is healthy
+│   ├── BusyError                a script runs, and the server is healthy
 │   ├── ClusterDownError · TryAgainError · CrossSlotError
 │   ├── NoAuthError · WrongPassError · NoPermError
 │   ├── ReadOnlyError · MasterDownError · NoReplicasError · MisconfError · OutOfMemoryError
 │   ├── BusyKeyError · NoScriptError · ExecAbortError · InProgressError
 │   ├── NoQuorumError · NoGoodReplicaError · UnknownPrimaryError    of sentinels
 │   └── UnknownCommandError      this engine or version does not have the command
-├── MalformedReplyError          the answer is not what this command answers
-└── NotAllowedError              the command is not on our allow-list (a bug of ours)
+├── MalformedReplyError          the reply does not match the command
+└── NotAllowedError              the command is not on the allow-list (a bug of the operator)
 
-An error of one node is data to its caller: catch `RedisError`, keep it, go on with other nodes.
+An error of one node is data to its caller: catch `RedisError`, keep it, continue with other nodes.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ __all__ = [
 
 
 class RedisError(Exception):
-    """Anything that went wrong with one server. `address` is `host:port` where it is known."""
+    """Any error with one server. `address` is `host:port` where it is known."""
 
     def __init__(self, message: str, *, address: str = "") -> None:
         super().__init__(f"{address}: {message}" if address else message)
@@ -70,11 +70,11 @@ class RedisError(Exception):
 
 
 class LinkError(RedisError):
-    """The bytes did not get there or back; whether a command was done is unknown."""
+    """The connection failed; whether a command was executed is unknown."""
 
 
 class RefusedError(LinkError):
-    """Nobody listens at the address. The host answered, so the process is gone or not yet up."""
+    """Connection refused. The host responded, so the process has ended or has not started yet."""
 
 
 class LostError(LinkError):
@@ -82,11 +82,11 @@ class LostError(LinkError):
 
 
 class DeadlineError(LinkError):
-    """No answer in time. Silence is not death: the node is unknown, not down."""
+    """No reply in time. Silence is not death: the node is unknown, not down."""
 
 
 class MalformedReplyError(RedisError):
-    """The answer is not what this command answers. `reply` holds its beginning."""
+    """The reply does not match the command. `reply` holds its beginning."""
 
     def __init__(self, message: str, *, reply: object = "", address: str = "") -> None:
         shown = repr(reply)
@@ -95,7 +95,7 @@ class MalformedReplyError(RedisError):
         self.reply = reply
 
     def at(self, address: str) -> MalformedReplyError:
-        """The same complaint about a server at a known address."""
+        """Return the same error with the address of the server."""
         return MalformedReplyError(self.complaint, reply=self.reply, address=address)
 
 
@@ -104,7 +104,7 @@ class NotAllowedError(RedisError):
 
 
 class ReplyError(RedisError):
-    """The server answered with an error. `code` is its first word."""
+    """The server replied with an error. `code` is its first word."""
 
     code = ""
 
@@ -114,7 +114,7 @@ class ReplyError(RedisError):
 
 
 class RedirectError(ReplyError):
-    """Another node has the slot: `slot`, `host`, `port` say which. An empty host means the same."""
+    """Another node has the slot: `slot`, `host`, `port`. An empty host means the same host."""
 
     def __init__(self, message: str, *, address: str = "") -> None:
         super().__init__(message, address=address)
@@ -135,11 +135,11 @@ class AskError(RedirectError):
 
 
 class LoadingError(ReplyError):
-    """The server reads its dataset. It is alive and must be left alone."""
+    """The server loads its dataset. It is alive and must not be restarted."""
 
 
 class BusyError(ReplyError):
-    """A script or function runs. The server is alive and must be left alone."""
+    """A script or function runs. The server is alive and must not be restarted."""
 
 
 class ClusterDownError(ReplyError):
@@ -147,7 +147,7 @@ class ClusterDownError(ReplyError):
 
 
 class TryAgainError(ReplyError):
-    """A multi-key command hit a slot that is half moved."""
+    """A multi-key command used a slot that is partly migrated."""
 
 
 class CrossSlotError(ReplyError):
@@ -155,7 +155,7 @@ class CrossSlotError(ReplyError):
 
 
 class NoAuthError(ReplyError):
-    """The connection did not authenticate."""
+    """The connection is not authenticated."""
 
 
 class WrongPassError(ReplyError):
@@ -163,7 +163,7 @@ class WrongPassError(ReplyError):
 
 
 class NoPermError(ReplyError):
-    """The user may not run this command or touch this key."""
+    """The user may not run this command or access this key."""
 
 
 class ReadOnlyError(ReplyError):
@@ -175,7 +175,7 @@ class MasterDownError(ReplyError):
 
 
 class NoReplicasError(ReplyError):
-    """Fewer replicas are in sync than min-replicas-to-write asks for."""
+    """Fewer replicas are in sync than min-replicas-to-write requires."""
 
 
 class MisconfError(ReplyError):
@@ -187,7 +187,7 @@ class OutOfMemoryError(ReplyError):
 
 
 class BusyKeyError(ReplyError):
-    """The key exists on the receiving side already."""
+    """The key already exists on the target."""
 
 
 class NoScriptError(ReplyError):
@@ -199,7 +199,7 @@ class ExecAbortError(ReplyError):
 
 
 class InProgressError(ReplyError):
-    """The same kind of work is being done already."""
+    """The same kind of work is already in progress."""
 
 
 class NoQuorumError(ReplyError):
@@ -247,7 +247,7 @@ _UNKNOWN = ("unknown command", "unknown subcommand", "Unknown subcommand")
 
 
 def reply_error(message: str, *, address: str = "") -> ReplyError:
-    """Give an error line of the protocol (without its `-`) its type."""
+    """Return the typed error of an error line of the protocol (without its `-`)."""
     kind = _BY_CODE.get(message.split(" ", 1)[0])
     if kind is None:
         if any(text in message for text in _NO_SUCH_PRIMARY):

@@ -1,4 +1,4 @@
-"""INFO to its value. Pure; fields that a version does not send keep their default."""
+"""Parse INFO. Pure; fields that a version does not send keep their default."""
 
 from __future__ import annotations
 

@@ -1,18 +1,20 @@
-"""Moving slots with their keys from one primary to another, while clients go on.
+"""Migrate slots with their keys from one primary to another while clients are served.
 
 Guarantees
-    - Every step may be repeated, and the move taken up by anybody at any point (I13): what is left
-      behind is at worst slots that are open, or a job that the engine finishes or rolls back.
+    - Every step may be repeated, and any process can continue the move at any point (I13): at worst
+      slots are left open, or a job that the engine finishes or rolls back.
     - A slot changes its owner only when the source holds no key of it and the target's replicas
-      have all of them (I4): a target that dies right after takes nothing along.
-    - No command of ours holds a server longer than the pace allows, but for a single big key.
-    - Slots that a third server imports stay where they are. From Valkey 8 on, who imports a slot
-      takes it as soon as the server it imports from claims it no more, with a claim newer than that
-      of the target, which would then delete the keys it has just got.
+      have all of them (I4): a target that dies right after loses nothing.
+    - No command blocks a server longer than the pace allows, except for a single big key.
+    - Slots that a third server imports are not moved. From Valkey 8 on, a server that imports a
+    slot
+      takes it as soon as the source claims it no more, with a claim newer than that of the target,
+      which would then delete the keys it has just got.
 
-Assumptions: both are primaries of one cluster; nobody moves slots the other way between them at the
-same time (mutual MIGRATE stops both servers); the caller has checked who they are.
-Errors: `MoveError` says what is in the way; other `RedisError`s that a server could not be asked.
+Assumptions: both are primaries of one cluster; no other process moves slots in the other direction
+between them at the same time (mutual MIGRATE blocks both servers); the caller has checked their
+ids.
+Errors: `MoveError` names the obstacle; any other `RedisError` means that a server did not respond.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ from .tally import count_keys
 from .versions import Ability, can
 
 __all__ = [
-    "Crowd",
+    "ExtraLinks",
     "Method",
     "Move",
     "MoveError",
@@ -60,7 +62,7 @@ _OnProgress = Callable[[Progress], None]
 
 
 async def preflight(target: Link, move: Move) -> str | None:
-    """Why the target would refuse the keys, or None. Asked before anything is opened."""
+    """Return why the target would refuse the keys, or None. Checked before any slot is opened."""
     if not move.username or not can(move.target.version, Ability.ACL_DRYRUN):
         return None
     payload = ("RESTORE-ASKING", "key", 0, "payload", "REPLACE")
@@ -79,17 +81,18 @@ async def move_slots(
     others: Sequence[Link] = (),
     bystanders: Sequence[Link] = (),
     replicas: Sequence[Link] = (),
-    crowd: Crowd | None = None,
+    extra_links: ExtraLinks | None = None,
     pace: Pace | None = None,
     method: Method | None = None,
     on_progress: _OnProgress | None = None,
 ) -> Progress:
     """Move slots, or finish a move that was begun; return what was done.
 
-    `others` are further primaries, told at once so that no client is sent the wrong way;
-    `bystanders` are all servers of other shards: none of them may import the slots. `replicas` are
-    the target's, watched so that no slot changes hands before they have its keys. `crowd` holds
-    more links to both ends: Valkey 8 lets SETSLOT wait for replicas, one at a time on each link.
+    `others` are further primaries, which are notified at once so that no client is redirected to
+    the wrong server; `bystanders` are all servers of other shards: none of them may import the
+    slots. `replicas` are the target's: no slot changes its owner before they have its keys.
+    `extra_links` go to both ends: Valkey 8 lets SETSLOT wait for replicas, one at a time on each
+    link.
     """
     tell, speed = on_progress or _tell_nobody, pace or Pace()
     chosen = method or choose_method(move.source.version, move.target.version)
@@ -107,18 +110,18 @@ async def move_slots(
     if reason is not None:
         raise MoveError(reason)
     hands = _Hands(source, target, move, others=tuple(others), replicas=tuple(replicas), pace=speed)
-    if crowd is not None:
-        hands.crowd = crowd
+    if extra_links is not None:
+        hands.extra_links = extra_links
     await hands.close(taken, are_imported=False)
     return await hands.move(owned, progress, tell)
 
 
 def _tell_nobody(_: Progress) -> None:
-    """Keep progress to ourselves."""
+    """Ignore the progress."""
 
 
 async def _owned(source: Link, target: Link, move: Move) -> tuple[SlotSet, SlotSet]:
-    """Which of the slots the source still owns, and which the target owns already."""
+    """Return which of the slots the source still owns, and which the target owns already."""
     views = await asyncio.gather(
         source.run(commands.cluster_nodes(), timeout=_TIMEOUT),
         target.run(commands.cluster_nodes(), timeout=_TIMEOUT),
@@ -139,7 +142,7 @@ async def _owned(source: Link, target: Link, move: Move) -> tuple[SlotSet, SlotS
 
 
 class _Left(NamedTuple):
-    """What an atomic move has before it, and how it goes about it."""
+    """The remaining slots of an atomic move, and the way to move them."""
 
     slots: SlotSet
     method: Method
@@ -170,11 +173,11 @@ async def _move_atomically(source: Link, target: Link, move: Move, left: _Left) 
 
 
 async def _portion(source: Link, slots: SlotSet, pace: Pace) -> SlotSet:
-    """The lowest of the slots that together hold about as many keys as one job may.
+    """Return the lowest slots that together hold about as many keys as one job may.
 
-    When a job has ended, Valkey deletes its keys from the source in one go, and no client is served
-    meanwhile. All jobs are about equally large: one that is left over would begin as late as a
-    large one, since the engine begins a job ten times a second.
+    When a job has ended, Valkey deletes its keys from the source at once, and no client is served
+    meanwhile. All jobs have about the same size: a small one at the end would start as late as a
+    large one, since the engine starts a job ten times a second.
     """
     info, counted = await asyncio.gather(
         source.run(commands.info(), timeout=_TIMEOUT),
@@ -197,7 +200,7 @@ async def _portion(source: Link, slots: SlotSet, pace: Pace) -> SlotSet:
 
 
 async def _wait_agreed(target: Link, move: Move) -> None:
-    """Wait until the target says of itself that it owns the slots."""
+    """Wait until the target reports that it owns the slots."""
     try:
         async with asyncio.timeout(_AGREE_SECONDS):
             while True:
@@ -209,7 +212,7 @@ async def _wait_agreed(target: Link, move: Move) -> None:
         raise MoveError(f"the target does not own {move.slots} after they were moved") from error
 
 
-class Crowd(Struct, frozen=True):
+class ExtraLinks(Struct, frozen=True):
     """More links to the two servers of a move."""
 
     source: tuple[Link, ...] = ()
@@ -217,7 +220,7 @@ class Crowd(Struct, frozen=True):
 
 
 class _Hands:
-    """The manual way: open slots, carry keys, close slots, group by group."""
+    """The manual way: open slots, move keys, close slots, group by group."""
 
     def __init__(
         self,
@@ -235,13 +238,13 @@ class _Hands:
         self._others = others
         self._replicas = replicas
         self._pace = pace
-        self.crowd = Crowd()
+        self.extra_links = ExtraLinks()
 
     async def _at_source(self, asked: Sequence[Command[None]]) -> None:
-        await run_on_all((self._source, *self.crowd.source), asked)
+        await run_on_all((self._source, *self.extra_links.source), asked)
 
     async def _at_target(self, asked: Sequence[Command[None]]) -> None:
-        await run_on_all((self._target, *self.crowd.target), asked)
+        await run_on_all((self._target, *self.extra_links.target), asked)
 
     async def move(self, slots: SlotSet, progress: Progress, tell: _OnProgress) -> Progress:
         """Move groups of slots one after another."""
@@ -255,7 +258,8 @@ class _Hands:
         moved, left = progress.slots_moved, slots
         newcomer = not await owned_by(self._target)
         while left:
-            # Nobody takes over from a server without slots: what it was given would end with it.
+            # A server without slots is not failed over: slots that it was given would be lost with
+            # it.
             group = left.lowest(1 if newcomer else self._pace.slots)
             newcomer = False
             await self._open(group)
@@ -275,7 +279,7 @@ class _Hands:
         return ScriptCarrier(self._source, self._move, self._pace, digest)
 
     async def _open(self, slots: SlotSet) -> None:
-        """The target first: a client that the source sends on must find the door open. I4"""
+        """Open the target first: a client that the source redirects must be accepted there. I4"""
         source, target = self._move.source.id, self._move.target.id
         await self._at_target([commands.set_slot_importing(slot, source) for slot in slots])
         await self._at_source([commands.set_slot_migrating(slot, target) for slot in slots])
@@ -283,7 +287,7 @@ class _Hands:
     async def _empty(
         self, slots: SlotSet, carrier: Carrier, carried: Callable[[int, int, int], None]
     ) -> None:
-        """Carry until the source itself says that it holds no key of these slots. I4"""
+        """Move keys until the source itself reports that it holds no key of these slots. I4"""
         for _ in range(3):
             filled = await count_keys(self._source, slots, timeout=_TIMEOUT)
             if not filled:
@@ -294,8 +298,9 @@ class _Hands:
     async def _wait_replicas(self) -> None:
         """Wait until the target's replicas have what it has now. I4
 
-        WAIT would not do: it speaks of what our own connection wrote, and keys came by another one.
-        Asking replicas is quick; without links to them, what they acknowledge once a second counts.
+        WAIT does not help: it is about the writes of its own connection, and the keys came by
+        another one. Asking replicas is quick; without links to them, their acknowledgement once a
+        second counts.
         """
         found = await self._target.run(commands.info_replication(), timeout=_TIMEOUT)
         wanted = found.offset
@@ -311,10 +316,10 @@ class _Hands:
             ) from error
 
     async def _wait_heard(self, slots: SlotSet) -> None:
-        """Wait until the target's replicas have heard what it owns. I4
+        """Wait until the target's replicas know what it owns. I4
 
-        One that takes over before would not claim these slots. Nobody else is told until then: as
-        long as the source has not given them up, a target that dies takes nothing along.
+        A replica that is promoted before would not claim these slots. No other server is notified
+        until then: as long as the source has not given them up, a target that dies loses nothing.
         """
         try:
             async with asyncio.timeout(_HEARD_SECONDS):
@@ -324,11 +329,12 @@ class _Hands:
                         await asyncio.sleep(_LOOK_SECONDS)
         except TimeoutError as error:
             raise MoveError(
-                f"a replica of the target has not heard of slots {slots} in {_HEARD_SECONDS:g} s"
+                f"a replica of the target does not know of slots {slots} in {_HEARD_SECONDS:g} s"
             ) from error
 
     async def close(self, slots: SlotSet, *, are_imported: bool = True) -> None:
-        """Give the slots their new owner: target first, then source, then everybody else. I4"""
+        """Give the slots their new owner: on the target first, then the source, then all others.
+        I4"""
         if not slots:
             return
         owner = [commands.set_slot_node(slot, self._move.target.id) for slot in slots]
@@ -345,12 +351,12 @@ class _Hands:
     async def _claim_at_once(self, slots: SlotSet, owner: Sequence[Command[None]]) -> None:
         """Let the target take slots that it imports, and announce them to all servers once. I4
 
-        It announces each slot that it imports when it takes it, and every server spends up to a
-        tenth of a millisecond on each announcement: for hundreds in a row clients of all servers
-        would wait. A slot that is not importing is taken in silence; so in one transaction all but
-        the last stop importing and are taken, and the last is taken as usual, which makes the
-        claim newer than all others (a new epoch) and announces all. An engine whose SETSLOT waits
-        for replicas cannot do that in a transaction.
+        It announces each slot that it imports when it takes it, and every server needs up to a
+        tenth of a millisecond for each announcement: for hundreds in a row clients of all servers
+        would wait. A slot that is not importing is taken without an announcement; so in one
+        transaction all but the last stop importing and are taken, and the last is taken as usual,
+        which makes the claim newer than all others (a new epoch) and announces all. An engine whose
+        SETSLOT waits for replicas cannot do that in a transaction.
         """
         *before, last = slots
         steps = [
@@ -361,7 +367,7 @@ class _Hands:
         steps += [commands.set_slot_importing(last, self._move.source.id), owner[-1]]
         asked = commands.transaction(steps)
         begun, *answers, ended = await self._target.run_all(asked, timeout=_SETSLOT_TIMEOUT)
-        if not isinstance(begun, ReplyError):  # else each step was carried out by itself
+        if not isinstance(begun, ReplyError):  # else each step was executed separately
             answers.append(ended)
         for answer in answers:
             if isinstance(answer, Exception):
@@ -396,7 +402,7 @@ async def _wait_acknowledged(target: Link, wanted: int) -> None:
 
 
 async def run_on_all(links: Sequence[Link], asked: Sequence[Command[None]]) -> None:
-    """Run commands that must all succeed, spread over the links; raise the first refusal."""
+    """Run commands that must all succeed, spread over the links; raise the first error."""
     shares = (asked[number :: len(links)] for number in range(len(links)))
     answers = await asyncio.gather(
         *(
@@ -411,7 +417,7 @@ async def run_on_all(links: Sequence[Link], asked: Sequence[Command[None]]) -> N
 
 
 async def _tell(link: Link, asked: Sequence[Command[None]]) -> None:
-    """Tell a bystander; it learns by gossip when it cannot be told."""
+    """Notify a bystander; one that does not respond learns it by gossip."""
     try:
         await link.run_all(asked, timeout=_TIMEOUT)
     except RedisError:
@@ -419,7 +425,7 @@ async def _tell(link: Link, asked: Sequence[Command[None]]) -> None:
 
 
 async def owned_by(link: Link) -> SlotSet:
-    """The slots that a server says are its own."""
+    """Return the slots that a server reports as its own."""
     nodes = await link.run(commands.cluster_nodes(), timeout=_TIMEOUT)
     return next((node.slots for node in nodes if node.is_myself), NO_SLOTS)
 
@@ -436,7 +442,7 @@ async def _imports_none(link: Link, slots: SlotSet) -> None:
 
 
 async def known_of(link: Link, owner: str) -> SlotSet:
-    """What a server believes another one owns."""
+    """Return the slots that a server believes another one owns."""
     nodes = await link.run(commands.cluster_nodes(), timeout=_TIMEOUT)
     return _slots_of(nodes, owner)
 

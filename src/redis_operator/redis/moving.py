@@ -1,4 +1,4 @@
-"""Values of a slot move: what is to be moved, how gently, how far it has come. Pure."""
+"""Values of a slot move: the slots, the pace, the progress. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
 
 
 class MoveError(RedisError):
-    """A move that cannot go on. What is open stays open; the next attempt finishes or closes it."""
+    """A move that cannot continue. Slots stay open; the next attempt finishes or closes them."""
 
 
 class Method(Enum):
@@ -45,9 +45,9 @@ class Side(Struct, frozen=True):
 
 
 class Move(Struct, frozen=True):
-    """Slots to go, with all their keys, from one primary to another.
+    """Slots to move, with all their keys, from one primary to another.
 
-    `username` and `password` are those by which the source logs in to the target for MIGRATE.
+    `username` and `password` are used by the source to log in to the target for MIGRATE.
     """
 
     source: Side
@@ -61,15 +61,15 @@ class Move(Struct, frozen=True):
 
 
 class Pace(Struct, frozen=True):
-    """How gently slots are moved: the limits of what makes clients of a server wait.
+    """The pace of a move: the limits of what makes clients of a server wait.
 
-    `microseconds` bounds a script that carries several batches; a single batch is bounded by its
-    keys and bytes, of which a carrier takes fewer while batches take longer than that. A key bigger
-    than `bytes` travels alone, one bigger than `largest_key` not at all: it would stop both
-    servers for longer than their peers are patient. `claims` bounds how many slots a target claims
-    one by one before clients get their turn: it announces each of them to all servers.
-    `job_microseconds` bounds how long the source deletes the keys of an atomic job of Valkey,
-    which it does in one go when the job has ended, and `job_keys` how many these are at most.
+    `microseconds` bounds a script that moves several batches; a single batch is bounded by its keys
+    and bytes, and a carrier takes fewer while batches take longer than that. A key bigger than
+    `bytes` is moved alone, one bigger than `largest_key` not at all: it would block both servers
+    for longer than the node timeout of their peers. `claims` bounds how many slots a target claims
+    one by one before clients are served: it announces each of them to all servers.
+    `job_microseconds` bounds how long the source deletes the keys of an atomic job of Valkey, which
+    it does at once when the job has ended, and `job_keys` is the most keys of a job.
     """
 
     slots: int = 256
@@ -89,11 +89,10 @@ _MOST_DELETE_MICROSECONDS = 8.0
 
 
 def keys_of_a_job(pace: Pace, *, average_bytes: float, fork_microseconds: int) -> int:
-    """How many keys an atomic job of Valkey may move, so that deleting them takes no longer.
+    """Return how many keys an atomic job of Valkey may move, so that deleting them is short enough.
 
-    Each job forks the source, during which clients wait too. Where that takes longer than what
-    the pace allows anyway, jobs are so large that both waits are the same: smaller ones would
-    only fork more often.
+    Each job forks the source, and clients wait for that too. Where that takes longer than the pace
+    allows, jobs are so large that both waits are the same: smaller ones would only fork more often.
     """
     allowed = max(pace.job_microseconds, fork_microseconds)
     each = min(
@@ -113,7 +112,7 @@ class Progress(Struct, frozen=True):
 
 
 def choose_method(source: Version, target: Version) -> Method:
-    """The best way that both ends know."""
+    """Return the best way that both ends support."""
     if can(source, Ability.MIGRATESLOTS) and can(target, Ability.MIGRATESLOTS):
         return Method.VALKEY_ATOMIC
     if can(source, Ability.MIGRATION_IMPORT) and can(target, Ability.MIGRATION_IMPORT):

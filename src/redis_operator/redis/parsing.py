@@ -1,6 +1,6 @@
-"""From raw answers to the values of `replies`.
+"""Parse raw replies into the values of `replies`.
 
-Total: any answer gives a value or raises `MalformedReplyError`; nothing else escapes. Pure.
+Total: any reply gives a value or raises `MalformedReplyError`; nothing else is raised. Pure.
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ __all__ = [
 
 
 def as_text(reply: Reply) -> str:
-    """A string answer. Bytes that are no UTF-8 are shown, not lost."""
+    """Return a string reply. Bytes that are not UTF-8 are escaped, not lost."""
     if isinstance(reply, bytes):
         return reply.decode("utf-8", "backslashreplace")
     raise MalformedReplyError("expected a string", reply=reply)
 
 
 def as_optional_bytes(reply: Reply) -> bytes | None:
-    """Bytes, or nothing."""
+    """Return bytes, or None."""
     if reply is None or isinstance(reply, bytes):
         return reply
     raise MalformedReplyError("expected bytes or nothing", reply=reply)
 
 
 def as_integer(reply: Reply) -> int:
-    """A whole number, as an integer or written as a string."""
+    """Return a whole number, sent as an integer or as a string."""
     if isinstance(reply, bool):
         raise MalformedReplyError("expected a number", reply=reply)
     if isinstance(reply, int):
@@ -70,14 +70,14 @@ def as_integer(reply: Reply) -> int:
 
 
 def as_list(reply: Reply) -> list[Reply]:
-    """An array answer."""
+    """Return an array reply."""
     if isinstance(reply, list):
         return reply
     raise MalformedReplyError("expected a list", reply=reply)
 
 
 def as_mapping(reply: Reply) -> dict[str, Reply]:
-    """A flat array of names and values as a mapping; nested errors are malformed."""
+    """Return a flat array of names and values as a mapping; nested errors are malformed."""
     items = as_list(reply)
     if len(items) % 2:
         raise MalformedReplyError("expected pairs", reply=reply)
@@ -85,13 +85,14 @@ def as_mapping(reply: Reply) -> dict[str, Reply]:
 
 
 def as_ok(reply: Reply) -> None:
-    """The answer of a command that has nothing to say."""
+    """Check the reply OK of a command without a result."""
     if reply not in (b"OK", b"QUEUED"):
         raise MalformedReplyError("expected OK", reply=reply)
 
 
 def parse_lines(reply: Reply) -> dict[str, str]:
-    """`name:value` lines, as INFO and CLUSTER INFO answer them; comments and noise are skipped."""
+    """Parse `name:value` lines, as in INFO and CLUSTER INFO; comments and other lines are
+    skipped."""
     fields: dict[str, str] = {}
     for line in as_text(reply).splitlines():
         name, colon, value = line.partition(":")
@@ -101,7 +102,7 @@ def parse_lines(reply: Reply) -> dict[str, str]:
 
 
 def number(fields: Mapping[str, str], name: str, default: int = 0) -> int:
-    """A numeric field, or its default when absent or not a number."""
+    """Return a numeric field, or its default when it is absent or not a number."""
     try:
         return int(fields.get(name, default))
     except ValueError:
@@ -127,11 +128,11 @@ def parse_cluster_info(reply: Reply) -> ClusterInfo:
 
 
 _MOST_LINES = 16384
-"""Lines that are remembered: a look at N nodes reads N times N, and N are different."""
+"""How many lines are cached: observing N nodes parses N times N lines, and N of them differ."""
 
 
 def parse_cluster_nodes(reply: Reply) -> tuple[ClusterNode, ...]:
-    """CLUSTER NODES, one value a line, in the order of the answer."""
+    """CLUSTER NODES, one value for each line, in the order of the reply."""
     lines = [line for line in as_text(reply).splitlines() if line.strip()]
     nodes = tuple(_node(line) for line in lines)
     if not nodes:
@@ -154,7 +155,7 @@ def _node(line: str) -> ClusterNode:
 
 @lru_cache(maxsize=_MOST_LINES)
 def _node_without_times(id_: str, address: str, flags: str, primary: str, rest: str) -> ClusterNode:
-    """What a line says, but for its times: nodes that agree write the same line about a third."""
+    """Parse a line without its times: nodes that agree send the same line about a third."""
     epoch, link, *claims = rest.split()
     ip, port, bus_port, hostname, extras = _address(address)
     slots, migrating, importing = _slots(claims)
@@ -176,7 +177,8 @@ def _node_without_times(id_: str, address: str, flags: str, primary: str, rest: 
 
 
 def _address(word: str) -> tuple[str, int, int, str, dict[str, str]]:
-    """Split `ip:port@bus,hostname,shard-id=...`; what follows the port came with later versions."""
+    """Split `ip:port@bus,hostname,shard-id=...`; the parts after the port came with later
+    versions."""
     endpoint, *names = word.split(",")
     place, _, bus = endpoint.partition("@")
     ip, _, port = place.rpartition(":")

@@ -1,7 +1,7 @@
-"""What servers answer, as values.
+"""Replies of servers, as values.
 
-`parsing` makes them: any bytes give a value or `MalformedReplyError`. Fields that a
-version does not send keep their default. Values are frozen, so they may be shared and compared.
+`parsing` creates them: any bytes give a value or `MalformedReplyError`. Fields that a version does
+not send keep their default. Values are frozen, so they may be shared and compared.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = [
 
 
 class ClusterNode(Struct, frozen=True):
-    """One line of CLUSTER NODES: a node as the answering one sees it, without its ping times."""
+    """One line of CLUSTER NODES: a node as the replying node sees it, without its ping times."""
 
     id: str
     ip: str
@@ -53,7 +53,7 @@ class ClusterNode(Struct, frozen=True):
 
     @property
     def is_myself(self) -> bool:
-        """Whether this line is about the node that answered."""
+        """Whether this line is about the replying node itself."""
         return "myself" in self.flags
 
     @property
@@ -73,17 +73,18 @@ class ClusterNode(Struct, frozen=True):
 
     @property
     def is_suspected(self) -> bool:
-        """Whether the answering node alone cannot reach it."""
+        """Whether the replying node alone cannot reach it (PFAIL)."""
         return "fail?" in self.flags
 
     @property
     def is_in_handshake(self) -> bool:
-        """Whether the two nodes have not finished meeting; its id is not its real one yet."""
+        """Whether the handshake of the two nodes is not finished; the id is temporary until
+        then."""
         return "handshake" in self.flags
 
     @property
     def has_no_address(self) -> bool:
-        """Whether the answering node does not know where it is."""
+        """Whether the replying node does not know its address."""
         return "noaddr" in self.flags
 
     @property
@@ -107,7 +108,7 @@ class ClusterInfo(Struct, frozen=True):
 
 
 class ClusterLink(Struct, frozen=True):
-    """One line of CLUSTER LINKS: a bus connection of the answering node."""
+    """One line of CLUSTER LINKS: a bus connection of the replying node."""
 
     direction: str
     node: str
@@ -138,7 +139,7 @@ class ShardView(Struct, frozen=True):
 
 
 class MigrationJob(Struct, frozen=True):
-    """One atomic slot migration as a server tells it (Valkey 9, Redis 8.4)."""
+    """One atomic slot migration as a server reports it (Valkey 9, Redis 8.4)."""
 
     name: str
     operation: str
@@ -151,12 +152,12 @@ class MigrationJob(Struct, frozen=True):
 
     @property
     def is_finished(self) -> bool:
-        """Whether the job will change no more."""
+        """Whether the job has ended."""
         return self.state in ("success", "completed", "failed", "cancelled", "canceled")
 
     @property
     def is_successful(self) -> bool:
-        """Whether the slots changed hands."""
+        """Whether the slots have the new owner."""
         return self.state in ("success", "completed")
 
 
@@ -191,7 +192,7 @@ class InfoReplication(Struct, frozen=True):
     priority: int = 100
     failover_state: str = ""
     backlog_bytes: int = 0
-    backlog_first: int = 0  # the oldest byte that it can still send; 0: it keeps none
+    backlog_first: int = 0  # the oldest byte that it can still send; 0: it has no backlog
 
     @property
     def is_primary(self) -> bool:
@@ -230,7 +231,7 @@ class InfoPersistence(Struct, frozen=True):
 
     @property
     def aof_pending(self) -> bool:
-        """Whether the append-only file is being written from the beginning, or soon will be."""
+        """Whether a rewrite of the append-only file is in progress or scheduled."""
         return self.aof_enabled and (self.aof_rewrite_running or self.aof_rewrite_scheduled)
 
     @property
@@ -251,7 +252,7 @@ class InfoMemory(Struct, frozen=True):
 
 
 class InfoStats(Struct, frozen=True):
-    """What we use of the stats section of INFO."""
+    """The fields of the stats section of INFO that are used."""
 
     commands_processed: int = 0
     commands_per_second: int = 0
@@ -267,7 +268,7 @@ class InfoStats(Struct, frozen=True):
 
 
 class Info(Struct, frozen=True):
-    """INFO, as far as we use it. `fields` has every line as it came."""
+    """INFO, as far as it is used. `fields` has every line as received."""
 
     server: InfoServer
     replication: InfoReplication
@@ -281,14 +282,14 @@ class Info(Struct, frozen=True):
 
 
 class PrimaryRole(Struct, frozen=True):
-    """ROLE of a primary: its offset, and each replica's acknowledged one."""
+    """ROLE of a primary: its offset, and the acknowledged offset of each replica."""
 
     offset: int
     replicas: tuple[tuple[str, int, int], ...] = ()
 
 
 class ReplicaRole(Struct, frozen=True):
-    """ROLE of a replica: whom it follows, how the link is, how far it has come."""
+    """ROLE of a replica: its primary, the state of the link, and its offset."""
 
     primary_host: str
     primary_port: int
@@ -297,12 +298,12 @@ class ReplicaRole(Struct, frozen=True):
 
     @property
     def link_up(self) -> bool:
-        """Whether the stream from the primary flows."""
+        """Whether the link to the primary is connected."""
         return self.state == "connected"
 
 
 class SentinelRole(Struct, frozen=True):
-    """ROLE of a sentinel: the names it watches."""
+    """ROLE of a sentinel: the names that it monitors."""
 
     watched: tuple[str, ...] = ()
 

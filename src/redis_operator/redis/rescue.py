@@ -1,7 +1,7 @@
-"""Bringing stray keys home: keys on a server that does not own their slots.
+"""Move stray keys to their owner: keys on a server that does not own their slots.
 
-They come to be when a move is cut off. A key that its owner has with another value stays where it
-is: which of the two is newer cannot be known. The slots are closed again, whatever happens.
+An interrupted move leaves them behind. A key that its owner has with another value is not moved:
+which of the two is newer cannot be known. The slots are closed again in any case.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _TIMEOUT: Final = 5.0
 async def rescue_keys(
     holder: Link, owner: Link, move: Move, *, pace: Pace | None = None
 ) -> tuple[int, int]:
-    """Bring keys of slots that `holder` (the source) does not own to their owner (the target).
+    """Move keys of slots that `holder` (the source) does not own to their owner (the target).
 
-    Returns how many keys were brought and how many stay because the owner has another value of
-    them: it is unknown which is newer. A mere copy of what the owner has is removed, and counts
-    as brought. The slots are closed again, whatever happens.
+    Returns how many keys were moved and how many stay because the owner has another value of them:
+    it is unknown which is newer. A copy of the same value is removed, and counts as moved. The
+    slots are closed again in any case.
     """
     speed = pace or Pace()
     mine, theirs = await owned_by(holder), await owned_by(owner)
@@ -34,7 +34,7 @@ async def rescue_keys(
     if wrong:
         raise MoveError(f"slots {wrong} are not the owner's: nothing to rescue there")
     if move.slots - await known_of(holder, move.target.id):
-        # From Valkey 8 on it would take a slot if it heard that who it imports it from has it not.
+        # From Valkey 8 on it would take a slot if it learned that the source no longer claims it.
         raise MoveError(f"{move.source.host} has not heard yet whose slots {move.slots} are")
     await run_on_all(
         (holder,), [commands.set_slot_importing(s, move.target.id) for s in move.slots]
@@ -52,7 +52,7 @@ async def rescue_keys(
 async def _rescue_slot(
     holder: Link, owner: Link, move: Move, slot: int, pace: Pace
 ) -> tuple[int, int]:
-    """One key at a time: a batch would stop at the first key that exists on both sides."""
+    """Move one key at a time: a batch would stop at the first key that exists on both sides."""
     total = await holder.run(commands.count_keys_in_slot(slot), timeout=_TIMEOUT)
     keys = (
         await holder.run(commands.get_keys_in_slot(slot, total), timeout=_TIMEOUT) if total else ()
@@ -78,7 +78,7 @@ async def _rescue_slot(
 
 
 async def _drop_copy(holder: Link, owner: Link, key: bytes) -> bool:
-    """Remove a stray key if its owner has the very same; tell whether it is gone. I1"""
+    """Remove a stray key if its owner has the same value; return whether it is gone. I1"""
     theirs = await owner.run(commands.dump(key), timeout=_TIMEOUT)
     _, mine = await _asking(holder, commands.dump(key))
     if theirs is None or theirs != mine:
@@ -88,5 +88,5 @@ async def _drop_copy(holder: Link, owner: Link, key: bytes) -> bool:
 
 
 async def _asking(importing: Link, command: Command[Any]) -> list[Any]:
-    """Run a command that touches a slot which the server imports."""
+    """Run a command on a slot that the server imports."""
     return await importing.run_all([commands.asking(), command], timeout=_TIMEOUT)

@@ -1,4 +1,4 @@
-"""The request half of the Redis protocol: commands to bytes. Pure; hiredis does both halves."""
+"""Encode commands in the Redis protocol. Pure; hiredis encodes and parses."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Reply: TypeAlias = "bytes | int | float | bool | list[Reply] | Exception | None"
 
 
 def encode(arguments: Iterable[Argument]) -> bytes:
-    """One command as an array of bulk strings, whatever bytes its arguments hold."""
+    """Encode one command as an array of bulk strings, for any bytes in its arguments."""
     packed: bytes = hiredis.pack_command(tuple(arguments))  # type: ignore[arg-type]  # its stub means one
     return packed
 
 
 def encode_all(commands: Iterable[Iterable[Argument]]) -> bytes:
-    """Several commands for one write."""
+    """Encode several commands for one write."""
     return b"".join(map(encode, commands))

@@ -1,7 +1,7 @@
-"""Typed verbs for sentinels: each makes a `Command` value. Nothing here does I/O.
+"""Typed commands of sentinels: each function returns a `Command`. No I/O here.
 
 A sentinel knows primaries by name. A name that it does not monitor is an `UnknownPrimaryError`,
-except where None says so.
+except where the result is None.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def info() -> Command[InfoSentinel]:
 
 
 def my_id() -> Command[str]:
-    """SENTINEL MYID: the id by which other sentinels know it; its file keeps it."""
+    """SENTINEL MYID: the id by which other sentinels know it; stored in its file."""
     return Command(("SENTINEL", "MYID"), as_text)
 
 
@@ -74,17 +74,18 @@ def primaries() -> Command[tuple[MonitoredPrimary, ...]]:
 
 
 def replicas(name: str) -> Command[tuple[KnownReplica, ...]]:
-    """SENTINEL REPLICAS: those that it found, dead ones too."""
+    """SENTINEL REPLICAS: the replicas that it discovered, dead ones too."""
     return Command(("SENTINEL", "REPLICAS", name), parse_known_replicas)
 
 
 def sentinels(name: str) -> Command[tuple[KnownSentinel, ...]]:
-    """SENTINEL SENTINELS: the others that it heard of, dead ones too. They count for majorities."""
+    """SENTINEL SENTINELS: the others that it discovered, dead ones too. They count for
+    majorities."""
     return Command(("SENTINEL", "SENTINELS", name), parse_known_sentinels)
 
 
 def address_of(name: str) -> Command[tuple[str, int] | None]:
-    """SENTINEL GET-MASTER-ADDR-BY-NAME: what clients are told, or None."""
+    """SENTINEL GET-MASTER-ADDR-BY-NAME: the address that clients get, or None."""
     return Command(("SENTINEL", "GET-MASTER-ADDR-BY-NAME", name), parse_address)
 
 
@@ -108,7 +109,7 @@ def config_set(name: str, value: str) -> Command[None]:
 
 
 def monitor(name: str, host: str, port: int, quorum: int) -> Command[None]:
-    """SENTINEL MONITOR: start to monitor. Its epoch is 0: a sentinel that knows more wins."""
+    """SENTINEL MONITOR: start to monitor. Its epoch is 0: a sentinel with a higher one wins."""
     return Command(("SENTINEL", "MONITOR", name, host, port, quorum), as_ok)
 
 
@@ -131,7 +132,7 @@ def set_options(name: str, options: Mapping[str, str]) -> Command[None]:
 def reset(pattern: str) -> Command[int]:
     """SENTINEL RESET: forget replicas, sentinels and a running failover of matching names.
 
-    Only while nothing fails over and every sentinel is there, one sentinel after the other.
+    Only while no failover is in progress and every sentinel is up, one sentinel after the other.
     """
     return Command(("SENTINEL", "RESET", pattern), as_integer)
 
@@ -139,7 +140,7 @@ def reset(pattern: str) -> Command[int]:
 def failover(name: str) -> Command[None]:
     """SENTINEL FAILOVER: without asking other sentinels. OK means started, not done.
 
-    The old primary accepts writes until it is told to follow, and those are lost: pause it before.
+    The old primary accepts writes until it becomes a replica, and those are lost: pause it before.
     """
     return Command(("SENTINEL", "FAILOVER", name), as_ok)
 
@@ -147,10 +148,10 @@ def failover(name: str) -> Command[None]:
 def hello(
     sender: tuple[str, int, str], name: str, primary: tuple[str, int], *, epoch: int = 0
 ) -> Command[int]:
-    """PUBLISH to a sentinel what another one says of itself: address, port, id, and the primary.
+    """PUBLISH the hello message of another sentinel: address, port, id, and the primary.
 
-    Sentinels tell each other so every two seconds. With epoch 0 nothing is changed but that it is
-    known from then on; with a higher epoch than that of the receiver, the primary is another one.
+    Sentinels send it to each other every two seconds. With epoch 0 it only makes the sentinel
+    known; with a higher epoch than that of the receiver, it changes the primary.
     """
     (ip, port, id_), (host, primary_port) = sender, primary
     said = f"{ip},{port},{id_},{epoch},{name},{host},{primary_port},{epoch}"
@@ -160,12 +161,12 @@ def hello(
 def vote(host: str, port: int, epoch: int, candidate: str) -> Command[Vote]:
     """SENTINEL IS-MASTER-DOWN-BY-ADDR: whether the primary there is down, and a vote.
 
-    A sentinel votes once in an epoch that is not over, for who asks first, and does not begin a
-    failover itself for twice its failover-timeout; in epoch 0 it only tells its last vote.
+    A sentinel votes once in an epoch, for the first candidate, and does not start a failover itself
+    for twice its failover-timeout; in epoch 0 it only reports its last vote.
     """
     return Command(("SENTINEL", "IS-MASTER-DOWN-BY-ADDR", host, port, epoch, candidate), parse_vote)
 
 
 def flush_config() -> Command[None]:
-    """SENTINEL FLUSHCONFIG: write the file again, where it was lost or is behind."""
+    """SENTINEL FLUSHCONFIG: write the file again, where it was lost or is outdated."""
     return Command(("SENTINEL", "FLUSHCONFIG"), as_ok)

@@ -1,6 +1,6 @@
-"""From raw answers of sentinels to the values of `sentinel_replies`.
+"""Parse raw replies of sentinels into the values of `sentinel_replies`.
 
-Total: any answer gives a value or raises `MalformedReplyError`; nothing else escapes. Pure.
+Total: any reply gives a value or raises `MalformedReplyError`; nothing else is raised. Pure.
 Engines and versions name some fields differently: where they do, every known name is tried.
 """
 

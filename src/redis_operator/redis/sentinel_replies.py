@@ -1,6 +1,6 @@
-"""What sentinels answer, as values; `sentinel_parsing` makes them.
+"""Replies of sentinels, as values; `sentinel_parsing` creates them.
 
-Times are milliseconds as the sentinel tells them. Fields that a version does not send keep their
+Times are milliseconds as the sentinel reports them. Fields that a version does not send keep their
 default. Values are frozen, so they may be shared and compared.
 """
 
@@ -23,7 +23,8 @@ __all__ = [
 
 
 class Instance(Struct, frozen=True, kw_only=True):
-    """Something a sentinel watches, as it describes it: a primary, a replica or a sentinel."""
+    """An instance that a sentinel monitors, as it describes it: a primary, a replica or a
+    sentinel."""
 
     down_flags: ClassVar[frozenset[str]] = frozenset({"s_down", "o_down", "disconnected"})
 
@@ -47,12 +48,12 @@ class Instance(Struct, frozen=True, kw_only=True):
 
     @property
     def is_up(self) -> bool:
-        """Whether the sentinel is connected to it and holds nothing against it."""
+        """Whether the sentinel is connected to it and does not consider it down."""
         return not self.flags & self.down_flags
 
 
 class MonitoredPrimary(Instance, frozen=True, kw_only=True):
-    """SENTINEL MASTER: the primary that a sentinel monitors under a name, and how."""
+    """SENTINEL MASTER: the primary that a sentinel monitors under a name, and its settings."""
 
     role_reported: str = "master"
     role_reported_ms: int = 0
@@ -78,7 +79,7 @@ class MonitoredPrimary(Instance, frozen=True, kw_only=True):
 
 
 class KnownReplica(Instance, frozen=True, kw_only=True):
-    """One of SENTINEL REPLICAS: a replica that the sentinel found, alive or not."""
+    """One of SENTINEL REPLICAS: a replica that the sentinel discovered, alive or not."""
 
     role_reported: str = "slave"
     info_refresh_ms: int = 0
@@ -106,7 +107,7 @@ class Quorum(Struct, frozen=True):
 
 
 class Vote(Struct, frozen=True):
-    """SENTINEL IS-MASTER-DOWN-BY-ADDR: whether it is, and for whom the sentinel voted last."""
+    """SENTINEL IS-MASTER-DOWN-BY-ADDR: whether it is down, and the last vote of the sentinel."""
 
     down: bool
     leader: str = ""
@@ -125,7 +126,7 @@ class PrimaryLine(Struct, frozen=True):
 
 
 class InfoSentinel(Struct, frozen=True):
-    """INFO of a sentinel: who answers, TILT, and a line for each primary."""
+    """INFO of a sentinel: version, TILT, and a line for each primary."""
 
     engine: str = "redis"
     version: str = ""
@@ -133,5 +134,5 @@ class InfoSentinel(Struct, frozen=True):
     uptime_seconds: int = 0
     tilt: bool = False
     tilt_seconds: int = -1
-    """How long TILT has lasted; -1: there is none, or the version does not tell."""
+    """How long TILT has lasted; -1: there is none, or the version does not report it."""
     primaries: tuple[PrimaryLine, ...] = ()

@@ -1,7 +1,7 @@
-"""Hash slots: which slot a key has, sets of slots, and who should own how many.
+"""Hash slots: the slot of a key, sets of slots, and how many each owner should have.
 
 Pure. A `SlotSet` is one integer with a bit per slot, so that union, difference and comparison of
-16384 slots cost a few machine words; planning does thousands of them per look.
+16384 slots cost a few machine words; planning does thousands of them per observation.
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ class SlotSet:
 
     @classmethod
     def from_bits(cls, bits: int) -> SlotSet:
-        """The set whose members are the one-bits; how the algebra below stays fast."""
+        """Return the set whose members are the one-bits; the set operations below are fast by
+        it."""
         if bits < 0 or bits > _EVERY_BIT:
             raise ValueError(f"slots are 0 to {SLOTS - 1}; these bits name others")
         made = cls.__new__(cls)
@@ -75,7 +76,7 @@ class SlotSet:
 
     @classmethod
     def parse(cls, text: str) -> SlotSet:
-        """Read `0-5460,5462`; blanks between are allowed, and an empty text is no slot."""
+        """Parse `0-5460,5462`; blanks between are allowed, and an empty text is the empty set."""
         bits = 0
         for part in text.replace(",", " ").split():
             first, dash, last = part.partition("-")
@@ -172,7 +173,7 @@ ALL_SLOTS: Final = SlotSet.span(0, SLOTS - 1)
 
 
 class SlotMove(Struct, frozen=True):
-    """Slots that go from one owner to another; the owners are whatever the caller names them."""
+    """Slots that move from one owner to another; the caller decides what an owner is."""
 
     source: str
     target: str
@@ -180,7 +181,8 @@ class SlotMove(Struct, frozen=True):
 
 
 def key_slot(key: str | bytes) -> int:
-    """The slot of a key: CRC16 of it, or of what stands between its first `{` and the next `}`."""
+    """Return the slot of a key: CRC16 of it, or of the hash tag between its first `{` and the next
+    `}`."""
     raw = key.encode() if isinstance(key, str) else key
     start = raw.find(b"{")
     if start >= 0:
@@ -223,13 +225,13 @@ def slot_targets(
 
 
 class Cut(Struct, frozen=True):
-    """A part of one owner's slots that another shall get, before it is said which slots."""
+    """A part of one owner's slots that another gets, before the slots are chosen."""
 
     source: str
     target: str
     owned: SlotSet  # by the source, now
     gained: SlotSet  # by the target, now
-    usual: SlotSet  # the part when nothing else counts
+    usual: SlotSet  # the part when no weights are known
     left_to_give: int  # by the source, this part among them
     left_to_get: int  # by the target
 
@@ -239,10 +241,10 @@ def fewest_moves(
     targets: Mapping[str, int],
     choose: Callable[[Cut], SlotSet] = lambda cut: cut.usual,
 ) -> tuple[SlotMove, ...]:
-    """The moves that take every owner to its target: few pairs, whole ranges, from the edges.
+    """Return the moves that give every owner its target: few pairs, whole ranges, from the edges.
 
-    Nobody both gives and takes, so moves never run in both directions between two servers.
-    `choose` may take other slots than the usual ones of a cut, but as many.
+    No owner both gives and takes, so moves never run in both directions between two servers.
+    `choose` may take other slots than the usual ones of a cut, but the same number.
     """
     surplus = {
         n: len(s) - targets.get(n, 0) for n, s in owned.items() if len(s) > targets.get(n, 0)
@@ -278,7 +280,8 @@ def fewest_moves(
 
 
 def _best_receiver(count: int, deficit: Mapping[str, int]) -> str:
-    """The receiver that a donor's whole surplus fits exactly, else the hungriest."""
+    """Return the receiver that a donor's whole surplus fits exactly, else the one that lacks
+    most."""
     exact = [name for name, wants in deficit.items() if wants == count]
     return exact[0] if exact else max(deficit, key=lambda name: deficit[name])
 

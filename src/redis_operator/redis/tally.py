@@ -1,9 +1,9 @@
-"""How many keys each slot holds, in a few commands instead of one for each slot.
+"""Count the keys of each slot, in a few commands instead of one for each slot.
 
-A script counts a piece of the slots at a time, and the next piece is asked for when the answer is
-here: in one write all pieces would run one after another, and clients would wait for the sum. It
-only reads and says so (EVALSHA_RO): a server whose writes are paused answers too. Servers that have
-no such command, or forbid scripts, are asked slot by slot.
+A script counts a part of the slots at a time, and the next part is requested after the reply: in
+one write all parts would run one after another, and clients would wait for the sum. It is read-only
+(EVALSHA_RO): a server whose writes are paused responds too. Servers without this command, or that
+forbid scripts, are asked slot by slot.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ async def count_keys(
 ) -> tuple[tuple[int, int], ...]:
     """Count the keys of these slots on a server: (slot, keys), empty ones left out.
 
-    `timeout` is for all of it: a server that stops answering is not asked piece after piece.
+    `timeout` is for all of it: a server that stops responding is not asked for every part.
     """
     deadline = asyncio.get_running_loop().time() + timeout
     found: list[tuple[int, int]] = []
@@ -58,7 +58,7 @@ async def count_keys(
 async def _count(
     server: Link, piece: tuple[int, int], deadline: float
 ) -> list[tuple[int, int]] | None:
-    """Count one piece; None when the server does not run our script."""
+    """Count one part; None when the server does not run the script."""
     command = commands.evalsha_ro(DIGEST, piece)
     try:
         answer = await server.run(command, timeout=_left(deadline))
@@ -94,7 +94,8 @@ async def _one_by_one(server: Link, slots: SlotSet, deadline: float) -> tuple[tu
 
 
 def _pieces(slots: SlotSet) -> Iterator[tuple[int, int]]:
-    """At most 32 spans that cover the slots: a torn set of them is not asked for range by range."""
+    """Return at most 32 spans that cover the slots: a fragmented set is not asked for range by
+    range."""
     for start in range(0, SLOTS, _PIECE):
         ranges = (slots & SlotSet.span(start, start + _PIECE - 1)).ranges()
         if ranges:

@@ -1,8 +1,8 @@
-"""What values directives take, and how servers spell them: tables with little code. Pure.
+"""The values that directives accept, and how servers format them: tables with little code. Pure.
 
 Measured on redis 6.2.14 and valkey 9.1.2 by setting each directive to good and bad values. A
-directive that is in no table takes what the server takes. Most numbers have no bounds here: the
-server knows them, and says so.
+directive that is in no table accepts what the server accepts. Most numbers have no bounds here: the
+server knows them, and reports a violation.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ _BOUNDS: Final = {
     "socket-mark-id": (0, 2**32 - 1),
     "tcp-backlog": (0, 2**31 - 1),
 }
-"""Of numbers that only a start applies: a server that refuses one does not start at all."""
+"""Bounds of numbers that only a start applies: a server that refuses one does not start at all."""
 _PERCENT: Final = _words("maxmemory-clients")
 _ENUMS: Final = {
     "appendfsync": "always everysec no",
@@ -139,9 +139,9 @@ def parse_bytes(text: str) -> int | None:
 
 
 def value_problem(name: str, value: str, *, measured: bool = True) -> str | None:
-    """Why no server takes this value for the directive, or None; names in lower case.
+    """Return why no server accepts this value for the directive, or None; names in lower case.
 
-    Words that newer versions may have learnt are refused only where the version was `measured`.
+    Words that newer versions may have added are refused only where the version was `measured`.
     """
     name = ALIASES.get(name, name)
     if name in _YES_NO:
@@ -218,7 +218,7 @@ _CHECKS: Final[dict[str, Callable[[str, bool], str | None]]] = {
 
 
 def canonical(name: str, value: str) -> str:
-    """One spelling for all values that mean the same to a server."""
+    """Return one spelling for all values that mean the same to a server."""
     low = ALIASES.get(name.lower(), name.lower())
     if low in _TEXTS:
         return value
@@ -237,7 +237,7 @@ def _events(value: Iterable[str]) -> str:
     flags = set(value)
     if "A" in flags:
         flags = flags - {"A"} | _ALL_EVENTS
-    # Without K and E no event is published, and servers forget the rest.
+    # Without K and E no event is published, and servers drop the rest.
     return "".join(sorted(flags))
 
 

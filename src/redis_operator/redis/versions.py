@@ -1,4 +1,4 @@
-"""What each engine and version can do, as one table; every version gate in the code asks here."""
+"""What each engine and version supports, as one table; every version check in the code uses it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Version(Struct, frozen=True, order=True):
 
     @property
     def number(self) -> tuple[int, int, int]:
-        """The three numbers alone."""
+        """The three numbers without the engine."""
         return (self.major, self.minor, self.patch)
 
 
@@ -44,7 +44,7 @@ _Since: TypeAlias = tuple[int, int] | None
 
 
 class Ability(Enum):
-    """Something that not every version can do."""
+    """A feature that not every version has."""
 
     PAUSE_WRITES = "CLIENT PAUSE WRITE and CLIENT UNPAUSE"
     OWN_PAUSE = "CLIENT UNPAUSE leaves the pause of a failover alone"
@@ -105,9 +105,9 @@ _TABLE: dict[Ability, tuple[_Since, _Since]] = {
 }
 
 
-@lru_cache(maxsize=256)  # the same few are read in every pass
+@lru_cache(maxsize=256)  # the same few are parsed in every pass
 def parse_version(engine: str, text: str) -> Version | None:
-    """Read `9.1`, `7.0.15` or `8.6.3-alpine`; None when it is no version."""
+    """Parse `9.1`, `7.0.15` or `8.6.3-alpine`; None when it is not a version."""
     numbers: list[int] = []
     for part in text.split("-", 1)[0].split("."):
         if not part.isascii() or not part.isdigit() or len(part) > 9:
@@ -119,26 +119,26 @@ def parse_version(engine: str, text: str) -> Version | None:
 
 
 def can(version: Version, ability: Ability) -> bool:
-    """Whether this version has the ability."""
+    """Whether this version has the feature."""
     redis_since, valkey_since = _TABLE[ability]
     since = valkey_since if version.engine == "valkey" else redis_since
     return since is not None and (version.major, version.minor) >= since
 
 
 def abilities(version: Version) -> frozenset[Ability]:
-    """Everything this version can do."""
+    """Return every feature of this version."""
     return frozenset(ability for ability in Ability if can(version, ability))
 
 
 _FIRST_THAT_HEALS_MAPS = {"redis": (7, 0, 15), "valkey": (7, 2, 0)}
-"""Seen on Redis 7.0.15 and Valkey 9.1.2; Redis 6.2.14 does not, and older 7.0 was not tried."""
+"""Observed on Redis 7.0.15 and Valkey 9.1.2; Redis 6.2.14 does not, and older 7.0 was not tried."""
 
 
 def heals_maps(version: Version) -> bool:
-    """Whether a server that missed a slot's move takes the new owner's word for it in any case.
+    """Whether a server that missed a slot's move always accepts the claim of the new owner.
 
-    It notes that the old owner does not claim the slot any more. One that does not note it believes
-    the old owner for ever, if that one's epoch rose since.
+    It records that the old owner does not claim the slot any more. A server that does not record it
+    believes the old owner permanently, if the epoch of that one rose since.
     """
     first = _FIRST_THAT_HEALS_MAPS.get(version.engine)
     return first is not None and version.number >= first
@@ -168,7 +168,7 @@ def can_feed(primary: Version, replica: Version) -> bool:
 def load_limitation(engine: str, version: str, rdb: str, ours: Version) -> str | None:
     """Why servers of a version cannot load a snapshot that another wrote, or None.
 
-    `rdb` is how the snapshot begins: Valkey 9 has a format of its own.
+    `rdb` is the header of the snapshot: Valkey 9 has its own format.
     """
     theirs = parse_version(engine, version)
     if theirs is None:
@@ -183,7 +183,7 @@ def load_limitation(engine: str, version: str, rdb: str, ours: Version) -> str |
 
 
 def support_limitation(version: Version) -> str | None:
-    """Why this version is not run at all, or None. A bare `6.2` means its newest patch."""
+    """Return why this version is not supported, or None. A bare `6.2` means its newest patch."""
     oldest = OLDEST.get(version.engine)
     if oldest is None:
         return f"{version.engine} is not an engine; use valkey or redis"
@@ -193,10 +193,10 @@ def support_limitation(version: Version) -> str | None:
 
 
 def upgrade_limitation(current: Version, wanted: Version) -> str | None:
-    """Why servers of one version cannot be replaced by another in place, or None.
+    """Return why servers of one version cannot be replaced by another in place, or None.
 
-    Replicas go first, so the new version must read what the old one sends and what it left on disk;
-    the way back does not exist once a primary has changed.
+    Replicas go first, so the new version must read the replication stream and the files of the old
+    one; there is no way back once a primary has changed.
     """
     if current.number[:2] == wanted.number[:2] and current.engine == wanted.engine:
         return None

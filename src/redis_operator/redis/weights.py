@@ -1,7 +1,7 @@
-"""How much each slot weighs, in keys or bytes, and which slots to cut off for a given weight. Pure.
+"""The weight of each slot, in keys or bytes, and which slots to take for a given weight. Pure.
 
-Slots are moved by number so that the end is always the same; weights only choose which ones, so
-that shards with as many slots as they shall have also hold as much as they shall.
+The number of slots to move is fixed, so that the result is always the same; weights only choose
+which ones, so that shards also hold their share of the data.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from .slots import SLOTS, SlotSet
 
 __all__ = ["SlotWeights"]
 
-_TOLERANCE: Final = 0.02  # of the weight that shall move: less is not worth a torn range
+_TOLERANCE: Final = 0.02  # of the weight to move: less is not worth a fragmented range
 
 
 class SlotWeights:
-    """The weight of every slot that was weighed; the others weigh nothing."""
+    """The weight of every slot that was measured; the others have weight 0."""
 
     __slots__ = ("_sums",)
 
@@ -30,18 +30,18 @@ class SlotWeights:
 
     @property
     def total(self) -> int:
-        """What all slots weigh together."""
+        """Return the sum of all weights."""
         return self._sums[SLOTS]
 
     def of(self, slots: SlotSet) -> int:
-        """What these slots weigh together."""
+        """Return the sum of the weights of these slots."""
         return sum(self._span(first, last) for first, last in slots.ranges())
 
     def best_cut(self, owned: SlotSet, usual: SlotSet, *, near: SlotSet, wanted: float) -> SlotSet:
-        """As many of the owned slots as in `usual`, of about the wanted weight.
+        """Return as many of the owned slots as in `usual`, of about the wanted weight.
 
-        Whole windows of neighbours only. Of those that are near enough in weight the one that
-        tears the fewest ranges is taken, and the usual cut when it is no worse.
+        Only whole windows of neighbours. Of those that are near enough in weight, the one that
+        fragments the fewest ranges is taken, and the usual cut when it is not worse.
         """
         count = len(usual)
         candidates = [usual]

@@ -1,5 +1,5 @@
-"""From other kinds to `Redis`: what a `RedisFailover` asks for, said in our own words. Pure.
+"""Translate other kinds to `Redis`: a `RedisFailover` becomes a `Redis` of mode Failover. Pure.
 
-Nothing here touches a cluster. A manifest becomes a `Redis`, or the list of everything in it that
-cannot be followed, each with the path of its field and the reason.
+Begin with `translate`. Nothing here calls a cluster. A manifest becomes a `Redis`, or the list of
+everything in it that is not supported, each with the path of its field and the reason.
 """

@@ -1,4 +1,4 @@
-"""What an image is said to run: the engine by its name, the version by its tag. Pure."""
+"""The engine and the version of an image, from its name and its tag. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def engine_of(image: str) -> Engine | None:
 
 
 def version_of(image: str) -> str:
-    """Return the version that the tag begins with, like 6.2; empty where it tells none."""
+    """Return the version that the tag begins with, like 6.2; empty where it has none."""
     found = _VERSION.match(_parts(image)[1])
     return found["version"] if found else ""
 

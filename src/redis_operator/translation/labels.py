@@ -1,4 +1,4 @@
-"""Which labels of an object are copied: patterns of a person, matched in bounded time. Pure.
+"""Which labels of an object are copied: user-defined patterns, matched in bounded time. Pure.
 
 The patterns are those of regular expressions that people use for it: letters, `.`, `.*`, `^` and
 `$`. Others are refused: matched by a backtracking engine, one of them could stop the operator.
@@ -17,7 +17,7 @@ _ANY: Final = "\0"  # one character, whichever; no label has it
 
 
 def pattern_problem(pattern: str) -> str | None:
-    """Return why a pattern is not followed, or None."""
+    """Return why a pattern is not supported, or None."""
     if _ALLOWED.fullmatch(pattern):
         return None
     return "may consist of letters, digits, - _ / and of ., .*, ^ and $"

@@ -1,4 +1,4 @@
-"""Lines of configuration as the fields of a `Redis`: of servers, and of sentinels. Pure."""
+"""Lines of configuration files as the fields of a `Redis`: of servers, and of sentinels. Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _DISK: Final = "writes to disk, which needs spec.redis.storage.persistentVolumeC
 
 
 class _Line(Struct, frozen=True):
-    """One line that says something."""
+    """One line with a directive."""
 
     path: str
     name: str
@@ -47,7 +47,7 @@ def _read(lines: Sequence[str], path: str) -> Iterator[_Line | Problem]:
 
 
 def server_lines(lines: Sequence[str], path: str, *, on_disk: bool) -> Piece:
-    """Return what lines of redis.conf ask for; `on_disk` tells whether servers have a volume."""
+    """Return the fields for lines of redis.conf; `on_disk`: servers have a volume."""
     problems: list[Problem] = []
     found: dict[str, _Line] = {}
     for line in _read(lines, path):
@@ -105,7 +105,7 @@ def _durability(
         if line is not None and writes and not on_disk:
             problems.append(Problem(line.path, f"{line.name} {_DISK}"))
     if on_disk and (appends is not None or saves is not None):
-        # Without a line of its own, a server saves snapshots: so it was before.
+        # Without a `save` line a server saves snapshots: so it was before.
         snapshots = saving or (saves is None and not appending)
         kinds = {(True, True): "both", (True, False): "aof", (False, True): "rdb"}
         spec["persistence"] = kinds.get((appending, snapshots), "none")
@@ -123,7 +123,7 @@ def _durability(
 
 
 def sentinel_lines(lines: Sequence[str], path: str) -> Piece:
-    """Return what settings of Sentinel ask for."""
+    """Return the fields for settings of Sentinel."""
     spec: dict[str, Any] = {}
     origins: dict[str, str] = {}
     problems: list[Problem] = []

@@ -1,8 +1,8 @@
-"""Manifests of the older `RedisFailover` kinds as ours, and what could not be carried over. Pure.
+"""Convert manifests of older `RedisFailover` kinds, and list what could not be converted. Pure.
 
-The fields of the newest of them are those of ours; what older ones said otherwise is renamed first.
-Then whatever is refused is taken out, if the rest means the same without it. What would change what
-runs, as the number of servers, stays for a person to decide.
+The fields of the newest of them are those of this operator's kind; older spellings are renamed
+first. Then unsupported fields are removed, if the rest means the same without them. Fields that
+change what runs, as the number of servers, are left for a person to decide.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ OLDER: Final = (
     "storage.spotahome.com/v1alpha2",
     "spotahome.com/v1alpha1",
 )
-"""The versions that are understood, newest first."""
+"""The versions that are supported, newest first."""
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _KEPT_METADATA: Final = ("name", "namespace", "labels", "annotations")
 _STEP: Final = re.compile(r"\[(\d+)\]$")
@@ -54,11 +54,12 @@ _REMOVABLE: Final = (
     "spec.sentinel.serviceAccountName",
     "spec.sentinel.serviceAnnotations.",
 )
-"""Beginnings of paths that are left out: without them the rest means the same."""
+"""Prefixes of paths that are removed: without them the rest means the same."""
 
 
 class Converted(Struct, frozen=True):
-    """A manifest of ours, what it lacks, what a person must change in it, and what is different."""
+    """The converted manifest, what was removed, what a person must change, and what is
+    different."""
 
     document: dict[str, Any]
     left_out: tuple[Problem, ...] = ()
@@ -67,12 +68,12 @@ class Converted(Struct, frozen=True):
 
     @property
     def is_whole(self) -> bool:
-        """Whether everything was carried over and can be applied."""
+        """Whether everything was converted and can be applied."""
         return not self.left_out and not self.wrong
 
 
 def is_older(document: Any) -> bool:
-    """Tell whether a document is a `RedisFailover` of one of the older versions."""
+    """Return whether a document is a `RedisFailover` of one of the older versions."""
     return (
         isinstance(document, dict)
         and document.get("kind") == "RedisFailover"
@@ -81,7 +82,7 @@ def is_older(document: Any) -> bool:
 
 
 def convert(document: dict[str, Any]) -> Converted:
-    """Return an older `RedisFailover` as one of ours. Whatever it holds, there is an answer."""
+    """Convert an older `RedisFailover`. Any content gives a result."""
     given = without_null(document)
     spec = given.get("spec") if isinstance(given.get("spec"), dict) else {}
     spec, renamed = _renamed(deepcopy(spec))
@@ -109,7 +110,7 @@ def convert(document: dict[str, Any]) -> Converted:
 
 
 def as_redis(converted: Converted) -> Converted:
-    """Return a manifest of ours as the `Redis` it stands for, where there is one."""
+    """Return the `Redis` of a converted manifest, where there is one."""
     redis = translate(converted.document)
     if not isinstance(redis, dict):
         return converted
@@ -130,7 +131,7 @@ def _metadata(given: Any) -> dict[str, Any]:
 
 
 def _renamed(spec: dict[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
-    """Say in the words of the newest version what older ones said otherwise."""
+    """Rename fields of older versions to those of the newest."""
     left_out = []
     redis = spec.get("redis")
     if isinstance(redis, dict):
@@ -159,7 +160,8 @@ def _renamed(spec: dict[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
 
 
 def _with_our_labels(spec: dict[str, Any], name: str) -> list[str]:
-    """Have selectors of the older operator's pods pick ours; return what was changed."""
+    """Change selectors of the older operator's pods to the labels of this one; return the
+    changes."""
     told = []
     for part in ("redis", "sentinel"):
         for found in older_selectors(_part(spec, part), f"spec.{part}", name):
@@ -169,7 +171,7 @@ def _with_our_labels(spec: dict[str, Any], name: str) -> list[str]:
 
 
 def _prune(value: Any, schema: Schema, path: str) -> Iterator[Problem]:
-    """Take out what the kind has no field for, and yield each."""
+    """Remove fields that the kind does not have, and yield each."""
     properties = schema.get("properties")
     if isinstance(value, dict) and properties is not None:
         for name in list(value):
@@ -179,14 +181,14 @@ def _prune(value: Any, schema: Schema, path: str) -> Iterator[Problem]:
                 del value[name]
                 yield Problem(f"{path}.{name}", _UNKNOWN)
             else:
-                del value[name]  # of the template of a claim: they say nothing
+                del value[name]  # of the template of a claim: they have no effect
     if isinstance(value, list) and "items" in schema:
         for index, item in enumerate(value):
             yield from _prune(item, schema["items"], f"{path}[{index}]")
 
 
 def _take(document: dict[str, Any], path: str) -> bool:
-    """Take a value out, by its path; a line becomes blank, so that others keep their places."""
+    """Remove a value by its path; a line becomes blank, so that others keep their index."""
     index = _STEP.search(path)
     place = path[: index.start()] if index else path
     above: Any = document
@@ -222,7 +224,7 @@ def _part(spec: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _notes(document: dict[str, Any]) -> Iterable[str]:
-    """Yield what is different though every field was carried over."""
+    """Yield what is different although every field was converted."""
     spec = document["spec"]
     name = document["metadata"].get("name", "NAME")
     yield (

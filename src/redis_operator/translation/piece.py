@@ -24,7 +24,7 @@ class Piece(Struct, frozen=True):
 
 
 def join(pieces: Iterable[Piece]) -> Piece:
-    """Return all pieces as one; objects that several have are laid over each other."""
+    """Return all pieces as one; objects that several have are merged."""
     spec: dict[str, Any] = {}
     problems: list[Problem] = []
     origins: dict[str, str] = {}
@@ -44,7 +44,7 @@ def _lay(below: dict[str, Any], above: dict[str, Any]) -> None:
 
 
 def origin_of(path: str, origins: dict[str, str]) -> str:
-    """Return where a person said what a path of the `Redis` says; the path itself if nowhere."""
+    """Return the original path of a path of the `Redis`; the path itself if there is none."""
     known = [
         place for place in origins if path == place or path.startswith((f"{place}.", f"{place}["))
     ]

@@ -1,4 +1,4 @@
-"""The probes of servers: their timings are a person's, what they ask is the operator's. Pure."""
+"""The probes of servers: the user sets their timings, the operator what they check. Pure."""
 
 from __future__ import annotations
 

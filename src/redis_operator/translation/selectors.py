@@ -1,6 +1,6 @@
-"""Selectors that were written for pods of the older operator: they pick none of ours. Pure.
+"""Selectors that were written for pods of the older operator: they match no pod here. Pure.
 
-Whoever keeps servers apart by such a selector would keep nothing apart, and never hear of it.
+Anti-affinity with such a selector would separate nothing, without any error.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TERMS: Final = (
 
 
 class Selector(Struct, frozen=True):
-    """A selector of the older labels: where it is, what holds it, and what it is with ours."""
+    """A selector of the older labels: its path, its object, and its replacement."""
 
     path: str
     holder: dict[str, Any]
@@ -48,7 +48,7 @@ def older_selectors(pods: dict[str, Any], path: str, name: str) -> Iterator[Sele
 
 
 def selector_problems(pods: dict[str, Any], path: str, name: str) -> Iterator[Problem]:
-    """Refuse them: pods of ours have other labels."""
+    """Refuse them: the pods have other labels here."""
     for found in older_selectors(pods, path, name):
         ours = ", ".join(f"{label}={value}" for label, value in found.ours.items())
         text = f"picks pods by labels that those of this operator do not have; use {ours}"
@@ -56,7 +56,7 @@ def selector_problems(pods: dict[str, Any], path: str, name: str) -> Iterator[Pr
 
 
 def _holders(pods: dict[str, Any], path: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield all that has a selector of pods, and where it is."""
+    """Yield all objects with a selector of pods, and their paths."""
     affinity = pods.get("affinity")
     for kind in ("podAffinity", "podAntiAffinity"):
         rules = affinity.get(kind) if isinstance(affinity, dict) else None
@@ -76,7 +76,7 @@ def _each(found: Any) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _labels(selector: Any) -> dict[str, str]:
-    """The labels that a selector asks for: what it compares with one value, or with several."""
+    """Return the labels of a selector: compared with one value, or with several."""
     if not isinstance(selector, dict):
         return {}
     plain = selector.get("matchLabels")
@@ -89,7 +89,7 @@ def _labels(selector: Any) -> dict[str, str]:
 
 
 def _is_older(labels: dict[str, str], name: str) -> bool:
-    """Whether labels are those that the older operator gave to its pods."""
+    """Whether labels are those of the older operator's pods."""
     if labels.get(_PART) == "redis-failover" or any(n.startswith(_PREFIX) for n in labels):
         return True
     component = labels.get(_COMPONENT) in _COMPONENTS

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from redis_operator.api.redis import Resources
-from redis_operator.api.redisfailover import RedisSettings, SentinelSettings
+from redis_operator.api.redisfailover import Exporter, RedisSettings, SentinelSettings
 from redis_operator.api.shape import Problem
 
 from .lines import sentinel_lines
@@ -21,7 +21,7 @@ _SAME: Final = {
     "image_pull_secrets": "imagePullSecrets",
     "service_account_name": "serviceAccountName",
 }
-"""What sentinels share with servers: our names, and those of people."""
+"""Fields that sentinels share with servers: their names in `Redis` and in `RedisFailover`."""
 _FIXED: Final[Mapping[str, tuple[Any, ...]]] = {
     "privileged": (False,),
     "allowPrivilegeEscalation": (False,),
@@ -31,12 +31,14 @@ _FIXED: Final[Mapping[str, tuple[Any, ...]]] = {
 
 
 def sentinels(wanted: SentinelSettings, servers: RedisSettings) -> Piece:
-    """Return what a `Redis` says of its sentinels."""
+    """Return the sentinels of a `Redis`."""
     lines = sentinel_lines(wanted.custom_config, f"{_PATH}.customConfig")
     quorum = wanted.quorum if wanted.quorum is not None else wanted.replicas // 2 + 1
     spec: dict[str, Any] = {"replicas": wanted.replicas, "quorum": quorum} | lines.spec
     if wanted.resources != Resources():
         spec["resources"] = amounts(wanted.resources)
+    if wanted.exporter.enabled:
+        spec["exporter"] = _exporter(wanted.exporter)
     pod = _placement(wanted)
     if pod != _placement(servers):
         spec["pod"] = pod
@@ -44,8 +46,22 @@ def sentinels(wanted: SentinelSettings, servers: RedisSettings) -> Piece:
     return Piece(spec={"sentinel": spec}, problems=problems, origins=lines.origins | _ORIGINS)
 
 
+def _exporter(wanted: Exporter) -> dict[str, Any]:
+    """Return the exporter beside each sentinel."""
+    found: dict[str, Any] = {"enabled": True}
+    if wanted.image:
+        found["image"] = wanted.image
+    if wanted.resources != Resources():
+        found["resources"] = amounts(wanted.resources)
+    if wanted.args:
+        found["args"] = list(wanted.args)
+    if wanted.env:
+        found["env"] = list(wanted.env)
+    return found
+
+
 def _placement(wanted: SentinelSettings | RedisSettings) -> dict[str, Any]:
-    """Return where pods run and how they are marked, as it is written."""
+    """Return the placement and the labels of pods."""
     given: dict[str, Any] = {
         "affinity": wanted.affinity,
         "tolerations": list(wanted.tolerations),
@@ -72,7 +88,7 @@ def _problems(wanted: SentinelSettings, servers: RedisSettings) -> Iterator[Prob
 
 
 def context_problems(context: Mapping[str, Any], path: str) -> Iterator[Problem]:
-    """Refuse a container's security context that asks for more than containers have here."""
+    """Refuse a container's security context that extends the restricted default."""
     for name, value in context.items():
         if value is None or value in _FIXED.get(name, ()):
             continue

@@ -1,4 +1,4 @@
-"""The status of a `RedisFailover`: that of its `Redis`, or why its spec is not followed. Pure."""
+"""The status of a `RedisFailover`: that of its `Redis`, or why its spec is not applied. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Refusal", "failover_status"]
 
 
 class Refusal(Struct, frozen=True):
-    """Why a spec is not followed: in one word, and in sentences."""
+    """Why a spec is not applied: in one word, and in sentences."""
 
     reason: str
     messages: tuple[str, ...]
@@ -42,9 +42,9 @@ def failover_status(
     """Return the whole status.
 
     `redis` is the `Redis` that is owned, None where there is none. Its conditions are about this
-    generation once the operator has seen the newest spec of it; before that they are told as they
-    were, about the generation that they were about. `words` says what is told of the `Redis` with
-    the paths of this kind.
+    generation once the operator has observed the newest spec of it; before that they are reported
+    unchanged, with their old generation. `words` replaces the paths of the `Redis` by those of this
+    kind.
     """
     seen = load_status(redis) if redis is not None else RedisStatus()
     current = redis is not None and (

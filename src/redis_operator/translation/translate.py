@@ -1,7 +1,7 @@
-"""A `RedisFailover` as the `Redis` that it stands for, or everything that cannot be followed. Pure.
+"""Translate a `RedisFailover` to its `Redis`, or list everything that is not supported. Pure.
 
-The `Redis` is named like it, and says only what was asked for: what is left out has the default of
-`Redis`. What is wrong with the result is told with the path of the field that brought it about.
+The `Redis` has the same name, and only the fields that were set: others have the default of
+`Redis`. A problem of the result is reported with the path of the field that caused it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from .volumes import volumes
 __all__ = ["FAILOVER_LABEL", "in_their_words", "origins_of", "redis_of", "told", "translate"]
 
 FAILOVER_LABEL: Final = "redisoperator.dev/redisfailover"
-"""Tells whose a `Redis` is: by it one that was orphaned is found again, or handed over."""
+"""Names the owner of a `Redis`: an orphaned one is found by it, or handed over."""
 _OURS: Final = "redisoperator.dev/"
 _CONFIG: Final = "spec.config."
 _PATH: Final = re.compile(r"(?P<path>\bspec(?:\.[A-Za-z0-9_-]+(?:\[\d+\])?)+)(?P<colon>:?)")
@@ -54,7 +54,7 @@ def translate(raw: dict[str, Any]) -> dict[str, Any] | tuple[Problem, ...]:
         return redis
     found = set(whole.problems)
     if not isinstance(checked, Redis):
-        # Where a field was refused, what is said of the rest of it may come of that.
+        # Where a field was refused, problems of the rest of it may be a consequence.
         paths = tuple(problem.path for problem in found)
         more = (told(problem, whole.origins) for problem in checked)
         found |= {problem for problem in more if not problem.path.startswith(paths)}
@@ -62,14 +62,14 @@ def translate(raw: dict[str, Any]) -> dict[str, Any] | tuple[Problem, ...]:
 
 
 def origins_of(raw: dict[str, Any]) -> dict[str, str]:
-    """Return where a raw `RedisFailover` says what paths of its `Redis` say."""
+    """Return the original paths of the paths of a `Redis`."""
     loaded = load_redisfailover(raw)
     own = join(_pieces(loaded)).origins if isinstance(loaded, RedisFailover) else {}
     return _ORIGINS | own
 
 
 def in_their_words(text: str, origins: dict[str, str]) -> str:
-    """Return what is said of a `Redis` with the paths of the object that it comes from."""
+    """Return a message about a `Redis` with the paths of its `RedisFailover`."""
 
     def theirs(match: re.Match[str]) -> str:
         path = match["path"]
@@ -82,7 +82,7 @@ def in_their_words(text: str, origins: dict[str, str]) -> str:
 
 
 def redis_of(failover: RedisFailover, spec: dict[str, Any]) -> dict[str, Any]:
-    """Return the `Redis` with a spec: named and marked like the object it comes from."""
+    """Return the `Redis` with a spec: its name and labels are those of the `RedisFailover`."""
     meta = failover.metadata
     metadata: dict[str, Any] = {"name": meta.name, "namespace": meta.namespace}
     metadata["labels"] = _labels(failover) | {FAILOVER_LABEL: meta.name}
@@ -97,7 +97,7 @@ def redis_of(failover: RedisFailover, spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def told(problem: Problem, origins: dict[str, str]) -> Problem:
-    """Return a problem of the `Redis` with the path of the field that brought it about."""
+    """Return a problem of the `Redis` with the path of the field that caused it."""
     known = _ORIGINS | origins
     text = in_their_words(problem.message, known)
     if problem.path.startswith(_CONFIG):
@@ -133,7 +133,7 @@ def _pieces(failover: RedisFailover) -> Iterator[Piece]:
 
 
 def _source(node: BootstrapNode, auth: AuthSettings) -> Piece:
-    """Say which Redis is followed first; the servers' own password is tried where none is given."""
+    """Return the Redis to follow first; the servers' own password is used where none is given."""
     found: dict[str, Any] = {"host": node.host, "port": int(node.port)}
     if node.username:
         found["username"] = node.username
@@ -146,7 +146,7 @@ def _source(node: BootstrapNode, auth: AuthSettings) -> Piece:
 
 
 def _image(redis: RedisSettings) -> Piece:
-    """Say which engine and version run: by field, else as name and tag of the image tell."""
+    """Return the engine and the version: by field, else by name and tag of the image."""
     if not redis.image:
         spec = {"engine": redis.engine.value} if redis.engine is not None else {}
         return Piece(spec=spec | ({"version": redis.version} if redis.version else {}))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 from pair_of_servers import eventually, speak
@@ -97,6 +97,7 @@ def archiver_of(
     limits: Limits = QUICK,
     allow_primary: bool = False,
     bridge: bool = False,
+    sources: Callable[[], tuple[Source, ...]] | None = None,
 ) -> Archiver:
     version = shard.primary.binary.version
     return Archiver(
@@ -109,7 +110,7 @@ def archiver_of(
         ),
         shelf or shelf_in(folder),
         folder / "spool",
-        shard.sources,
+        sources or shard.sources,
         lambda: LOGIN,
         limits=limits,
     )

@@ -16,8 +16,10 @@ from redis_operator.backup.stream.follow import (
     choose,
 )
 from redis_operator.backup.stream.patience import Patience
+from redis_operator.backup.stream.proof import Verdict, judge
 from redis_operator.backup.stream.rewrite import absolute
 from redis_operator.backup.stream.scan import Scanner, StreamDamaged
+from redis_operator.backup.stream.sealing import Growing
 from redis_operator.backup.task import Source
 from redis_operator.redis.replies import InfoReplication, ReplicaLine
 from redis_operator.redis.resp import encode
@@ -197,3 +199,37 @@ def test_each_failure_that_cost_a_fork_is_followed_by_a_longer_pause() -> None:
     assert pauses == [1, 2, 4, 8, 10, 10]
     patience.succeeded()
     assert patience.is_over(now)
+
+
+@pytest.mark.parametrize(
+    ("before", "received", "after", "verdict"),
+    [
+        pytest.param(10, 10, 10, Verdict.EQUAL, id="all has arrived"),
+        pytest.param(10, 8, 10, Verdict.LATE, id="some is on the way, or lost"),
+        pytest.param(10, 10, 12, Verdict.BUSY, id="written meanwhile"),
+        pytest.param(10, 11, 12, Verdict.BUSY, id="written meanwhile, and some of it here"),
+        pytest.param(10, 11, 10, Verdict.DIFFERENT, id="more than was sent"),
+        pytest.param(10, 13, 12, Verdict.DIFFERENT, id="more than was sent meanwhile"),
+    ],
+)
+def test_what_has_arrived_is_compared_with_the_offset_of_the_server(
+    before: int, received: int, after: int, verdict: Verdict
+) -> None:
+    assert judge(before, received, after) is verdict
+
+
+@given(st.lists(st.binary(min_size=1, max_size=5), max_size=8), st.data())
+def test_what_grows_gives_any_part_of_itself_and_forgets_what_is_not_proven(
+    pieces: list[bytes], data: st.DataObject
+) -> None:
+    growing = Growing("a", 101, parent="", now=0)
+    for number, piece in enumerate(pieces):
+        growing.add(piece, number)
+    whole = b"".join(pieces)
+    first = data.draw(st.integers(0, len(whole)))
+    last = data.draw(st.integers(first, len(whole)))
+    assert growing.between(101 + first, 100 + last) == whole[first:last]
+    growing.proven = 100 + last
+    growing.drop_unproven()
+    assert b"".join(growing.pieces) == whole[:last]
+    assert growing.last == growing.proven == 100 + last

@@ -42,6 +42,17 @@ def shard(*owned: Owned, base: int) -> list[Span]:
     return [Span(segment, segment.last)]
 
 
+def with_clock(spans: list[Span], ahead: int) -> list[Span]:
+    """The same shard with a clock so many milliseconds ahead of that of the worker."""
+    [span] = spans
+    samples = tuple(
+        Sample(one.offset, one.server + ahead * 1000, one.server - 500, one.server + 500)
+        for one in span.segment.samples
+    )
+    owned = tuple(replace(one, server=one.server + ahead * 1000) for one in span.segment.owned)
+    return [Span(replace(span.segment, samples=samples, owned=owned), span.until)]
+
+
 def said(
     after: float,
     node: str,
@@ -229,3 +240,28 @@ def test_a_lean_manifest_is_cut_in_the_same_place_by_a_later_time() -> None:
     assert cut_at(At(time), short) == cut_at(At(time), whole)
     assert plan_shards(time, {"a": short}) == plan_shards(time, {"a": whole})
     assert (len(lean.samples), len(lean.owned), lean.index) == (1, 1, ())
+
+
+@pytest.mark.parametrize("bound", list(Bound))
+@pytest.mark.parametrize("ahead", [-700, -300, -60, 0, 60, 300, 700])
+def test_the_target_is_cut_after_the_source_whatever_their_clocks_say(
+    ahead: int, bound: Bound
+) -> None:
+    """Else keys that moved between the two cuts would be at neither end."""
+    first = shard(said(-9, "na", A, migrating=((7, "nb"),)), base=20_000)
+    second = shard(said(-9, "nb", B, importing=((7, "na"),)), base=50_000)
+    shards = {"a": with_clock(first, 0), "b": with_clock(second, ahead)}
+    a, b = plan_shards(NOON + 20_000, shards, bound)
+    assert b.cut.offset - 50_000 > a.cut.offset - 20_000  # a byte a millisecond
+    assert str(b.open) == "7"
+
+
+def test_an_archive_of_the_target_that_ends_before_the_cut_of_the_source_is_refused() -> None:
+    first = shard(said(-9, "na", A, migrating=((7, "nb"),)), base=20_000)
+    second = shard(said(-9, "nb", B, importing=((7, "na"),)), base=50_000)
+    [ahead] = with_clock(second, 300)
+    early = tuple(one for one in ahead.segment.samples if one.server <= NOON + 10 * SECOND)
+    short = Span(replace(ahead.segment, samples=early), ahead.until)
+    shards = {"a": with_clock(first, 0), "b": [short]}
+    with pytest.raises(NotArchived, match="b is not archived up to"):
+        plan_shards(NOON + 9_900_000, shards)

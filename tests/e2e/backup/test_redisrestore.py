@@ -228,11 +228,11 @@ async def test_nothing_happens_without_consent_or_with_a_damaged_backup(
     await cache.write(200)
     told = restores.ask("back", check=False, discard=None, **{"from": {"name": "monday"}})
     assert "spec.discard" in told
-    assert "to agree, write discard.database" in told
+    assert "to agree, set discard.database" in told
     told = restores.ask(
         "back", check=False, discard={"database": "other"}, **{"from": {"name": "monday"}}
     )
-    assert "to agree, write discard.database" in told
+    assert "to agree, set discard.database" in told
     restores.ask("early", **{"from": {"name": "monday"}})
     status = await restores.wait("early", "Failed")
     assert "spec.from: RedisBackup monday does not exist" in status["message"]

@@ -60,6 +60,8 @@ async def _is_quiet(cache: Any, seconds: float = 3.0) -> bool:
 async def test_a_database_at_rest_is_written_to_never_whatever_others_write_to_it(
     database: Any, cluster: Any
 ) -> None:
+    if cluster.only_namespace:
+        pytest.skip("writes of the whole cluster are counted, and other runs may share it")
     cache = await database()
     await cache.wait_ready()
     await until(lambda: _is_quiet(cache), seconds=60, what="everything to be reported")

@@ -136,6 +136,7 @@ async def test_a_database_that_is_orphaned_leaves_its_servers_and_the_next_takes
 @asynccontextmanager
 async def operator_behind(cluster: Any, proxy: Proxy, log: Path) -> AsyncIterator[None]:
     """Run an operator behind a proxy of this very process, in place of the cluster's own."""
+    cluster.require_process()
     cluster.stop_operator()
     process = start_operator(log, proxy.kubeconfig)
     try:

@@ -75,6 +75,7 @@ async def wait_leader(cache: Any, other_than: str = "") -> str:
 
 @contextmanager
 def without_the_clusters_own(cluster: Any) -> Iterator[None]:
+    cluster.require_process()
     cluster.stop_operator()
     try:
         yield

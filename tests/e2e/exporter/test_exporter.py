@@ -46,11 +46,24 @@ def _scrape(address: str) -> str:
         return str(answer.read().decode())
 
 
-async def _endpoints(cache: Database) -> set[str]:
-    """Return the addresses behind the Service for metrics."""
+async def _first_page(address: str) -> str:
+    """Scrape an exporter that may still be starting: *Ready* does not wait for it."""
+
+    async def scraped() -> str:
+        try:
+            return await asyncio.to_thread(_scrape, address)
+        except OSError:
+            return ""
+
+    found: str = await until(scraped, seconds=30, what=f"the exporter at {address} to respond")
+    return found
+
+
+async def _endpoints(cache: Database, service: str = "stats") -> set[str]:
+    """Return the addresses behind a Service for metrics."""
     told = cache.cluster.kubectl(
         *("-n", cache.namespace, "get", "endpointslices"),
-        *("-l", f"kubernetes.io/service-name={cache.name}-stats"),
+        *("-l", f"kubernetes.io/service-name={cache.name}-{service}"),
         *("-o", "jsonpath={.items[*].endpoints[*].addresses[*]}"),
     )
     return set(told.split())
@@ -62,6 +75,15 @@ async def _servers(cache: Database) -> dict[str, str]:
         name: pod.status.pod_ip
         for name, pod in (await cache.pods()).items()
         if "sentinel" not in name
+    }
+
+
+async def _sentinels(cache: Database) -> dict[str, str]:
+    """Return the address of every pod that runs a sentinel."""
+    return {
+        name: pod.status.pod_ip
+        for name, pod in (await cache.pods()).items()
+        if "sentinel" in name and not pod.metadata.is_deleting
     }
 
 
@@ -135,6 +157,46 @@ async def test_an_exporter_that_cannot_run_holds_up_neither_servers_nor_the_roll
         await cache.wait_condition("Ready", "True", reason="Reconciled", seconds=120)
     assert await cache.lost(writer) == []
     assert writer.longest < 2.0 * PATIENCE
+
+
+async def test_every_sentinel_has_an_exporter_that_may_ask_what_it_asks(
+    database: Any, cluster: Any
+) -> None:
+    """And one that cannot run takes no sentinel away from clients. IN-25"""
+    named = {"exporter": "enabled", "exporterImage": "image", "exporterArgs": "args"}
+    exporter = {named[name]: value for name, value in _monitoring(cluster).items()}
+    cache = Watched(await database(**MODES["Failover"], sentinel={"exporter": exporter}))
+    await cache.wait_ready()
+    sentinels = await _sentinels(cache.database)
+    assert len(sentinels) == 3
+
+    async def all_there() -> bool:
+        return await _endpoints(cache.database, "sentinel-stats") == set(sentinels.values())
+
+    await until(all_there, seconds=30, what="the stats Service to lead to every sentinel")
+    password = await cache.secret(f"{cache.name}-users", "operator")
+    for address in sentinels.values():
+        page = await _first_page(address)
+        assert re.search(r"^redis_up(\{\})? 1$", page, re.MULTILINE), page[:2000]
+        assert re.search(r"^redis_sentinel_masters(\{\})? 1$", page, re.MULTILINE), page[:2000]
+        peer = await Peer.open((address, 26379), "operator", password)
+        denied = [line for line in await peer.ask("ACL", "LOG") if "exporter" in str(line)]
+        assert denied == [], "the exporter asked for what its user may not"
+        peer.close()
+
+    await cache.patch(sentinel={"exporter": {"image": "there-is-no-such-image:1"}})
+    found = await cache.wait_condition("Ready", "True", reason="SidecarBroken", seconds=180)
+    assert "cache-sentinel-" in found["message"]
+
+    async def all_served() -> bool:
+        now = set((await _sentinels(cache.database)).values())
+        return await _endpoints(cache.database, "sentinel") == now
+
+    await until(all_served, seconds=60, what="the Service of sentinels to lead to all of them")
+    await cache.patch(sentinel={"exporter": {"enabled": False, "image": None}})
+    await cache.wait_condition("Ready", "True", reason="Reconciled", seconds=180)
+    with pytest.raises(NotFound):
+        await cache.client.get(SERVICES, (cache.namespace, f"{cache.name}-sentinel-stats"))
 
 
 async def _wait_served(cache: Database) -> None:

@@ -41,6 +41,15 @@ class Writer:
 
         await until(later, seconds=seconds, what="one more write to be acknowledged", every=0.02)
 
+    async def more(self, count: int, *, seconds: float = 120.0) -> None:
+        """Wait for so many more numbers to be written, each a millisecond or more."""
+        wanted = max(self.acknowledged.values()) + count
+
+        async def written() -> bool:
+            return max(self.acknowledged.values()) >= wanted
+
+        await until(written, seconds=seconds, what=f"{count} more writes")
+
     async def run(self) -> None:
         number = 0
         while True:

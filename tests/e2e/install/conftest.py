@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from e2e.clusters import PATIENCE, Cluster, Clusters, LocalCluster, RealCluster
+from e2e.installed import is_asked_for
 
 _LOCAL = ("--binding-addresses", "--secret-refresh=5")  # no DNS; Secrets are written at once
 
@@ -84,6 +85,8 @@ def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clusters]:
 async def person(cluster: Cluster) -> AsyncIterator[Person]:
     if not cluster.is_local and "E2E_OPERATOR_IMAGE" not in os.environ:
         pytest.skip("E2E_OPERATOR_IMAGE and E2E_OPERATOR_IMAGE_NEXT name no images of the operator")
+    if not cluster.is_local and is_asked_for():
+        pytest.skip("these tests install the operator themselves: run them without E2E_OPERATOR")
     made = Person(cluster)
     yield made
     await made.run("uninstall", check=False)

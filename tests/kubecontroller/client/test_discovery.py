@@ -246,6 +246,6 @@ async def test_a_document_that_is_no_discovery_is_a_typed_error(serve: Any) -> N
 
     server = await serve(html)
     client = Client(HttpTransport(Access(server=server.url)))
-    with pytest.raises(UndecodableObject, match="/apis: no discovery document"):
+    with pytest.raises(UndecodableObject, match="/apis: not a discovery document"):
         await RestMapper(client, BUILTIN).kind_for("", "Pod")
     await client.close()

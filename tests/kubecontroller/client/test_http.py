@@ -177,7 +177,7 @@ async def test_a_file_in_the_middle_of_its_rotation_is_tolerated(
         await transport.request(GET, timeout=5)
         for content in (b"half a certif", None):
             file.write_bytes(content) if content else file.unlink()
-            transport._trust.look_again()
+            transport._trust.recheck()
             assert (await transport.request(GET, timeout=5)).status == 200
 
 
@@ -225,7 +225,7 @@ async def test_a_server_that_does_not_answer_in_time_is_a_typed_error(serve: Any
         return web.Response()
 
     server = await serve(hang)
-    with pytest.raises(NoAnswer, match=r"no answer to GET /api/v1/pods within 0\.2 s"):
+    with pytest.raises(NoAnswer, match=r"no response to GET /api/v1/pods within 0\.2 s"):
         await send(Access(server=server.url), timeout=0.2)
 
 

@@ -71,7 +71,7 @@ async def test_a_stream_whose_answer_never_begins_is_given_up(serve: Any) -> Non
         return web.Response()
 
     async with opened(Access(server=(await serve(silent)).url)) as transport:
-        with pytest.raises(NoAnswer, match="no answer to the watch of"):
+        with pytest.raises(NoAnswer, match="no response to watch of"):
             await read(transport, idle=0.3)
 
 

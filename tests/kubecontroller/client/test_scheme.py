@@ -38,9 +38,8 @@ def test_a_kind_cannot_be_registered_as_two_types() -> None:
         scheme.add(PODS.plain())
 
 
-def test_kinds_are_found_by_name_and_by_plural() -> None:
+def test_kinds_are_found_by_name() -> None:
     assert BUILTIN.find("apps", "v1", "StatefulSet") is STATEFUL_SETS
-    assert BUILTIN.find_by_plural("", "v1", "pods") is PODS
     assert BUILTIN.find("apps", "v9", "StatefulSet") is None
     assert ("", "v1", "Pod") in BUILTIN
 

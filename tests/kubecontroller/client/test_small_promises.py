@@ -49,7 +49,7 @@ async def test_a_rotated_authority_is_noticed_also_when_the_minute_is_over(
         def refused(error: Exception) -> Any:
             """The authority is rotated while the old one is refused, and the next look is due."""
             file.write_bytes(authority.pem)
-            transport._trust.look_again()
+            transport._trust.recheck()
             return translate(error)
 
         monkeypatch.setattr(transport, "_translate", refused)

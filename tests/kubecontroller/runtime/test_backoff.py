@@ -7,10 +7,8 @@ import pytest
 from kubecontroller.runtime.backoff import (
     Backoff,
     Bucket,
-    FastSlow,
     ItemExponential,
     MaxOf,
-    MaxWait,
     default_limiter,
 )
 
@@ -67,25 +65,12 @@ def test_a_bucket_without_rate_is_refused():
 
 
 def test_the_longest_wait_of_several_limiters_counts_and_all_are_asked():
-    one, other = FastSlow[str](fast=1, slow=5, attempts=1), ItemExponential[str](base=2, cap=3)
+    one, other = ItemExponential[str](base=1, cap=9), ItemExponential[str](base=2, cap=3)
     both = MaxOf(one, other)
-    assert [both.when("a") for _ in range(3)] == [2, 5, 5]
+    assert [both.when("a") for _ in range(3)] == [2, 3, 4]
     assert (one.failures("a"), other.failures("a"), both.failures("a")) == (3, 3, 3)
     both.forget("a")
     assert (one.failures("a"), other.failures("a")) == (0, 0)
-
-
-def test_fast_slow_turns_slow_after_its_attempts():
-    limiter = FastSlow[str](fast=1, slow=60, attempts=2)
-    assert [limiter.when("a") for _ in range(4)] == [1, 1, 60, 60]
-
-
-def test_max_wait_cuts_and_passes_the_rest_on():
-    limiter = MaxWait(ItemExponential[str](base=1), 3)
-    assert [limiter.when("a") for _ in range(4)] == [1, 2, 3, 3]
-    assert limiter.failures("a") == 4
-    limiter.forget("a")
-    assert limiter.when("a") == 1
 
 
 def test_the_classic_default_is_the_longest_of_exponential_and_bucket():

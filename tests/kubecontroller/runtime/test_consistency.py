@@ -51,7 +51,7 @@ def test_an_owner_we_wrote_nothing_for_may_be_decided(store):
 def test_a_cache_behind_our_write_is_named_with_both_versions(store, pods):
     pods.version = "9"
     wrote(store, "10")
-    assert store.limitation(OWNER) == "the cache of pods has reached 9, we wrote 10"
+    assert store.limitation(OWNER) == "the cache of pods has reached 9, own write: 10"
     pods.version = "10"
     assert store.limitation(OWNER) is None
 
@@ -170,5 +170,5 @@ def test_a_cache_that_does_not_arrive_in_time_has_its_watch_opened_again(store, 
     assert not suspected
     CLOCK.now = 6.0
     assert store.limitation(OWNER) is None
-    assert suspected == ["the cache of pods has reached 9, we wrote 10"]
+    assert suspected == ["the cache of pods has reached 9, own write: 10"]
     CLOCK.now = 0.0

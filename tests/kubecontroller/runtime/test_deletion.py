@@ -12,7 +12,7 @@ from kubecontroller.client.errors import (
 )
 from kubecontroller.client.meta import is_at_least
 from kubecontroller.client.patches import MergePatch
-from kubecontroller.runtime.deletion import delete_after_live_look
+from kubecontroller.runtime.deletion import delete_after_live_read
 from kubecontroller.runtime.expectations import Expectations
 
 KEY = ("default", "a")
@@ -32,7 +32,7 @@ async def test_an_object_is_read_by_quorum_and_deleted_by_uid_and_version(
     server, client, kind, manifest, expectations
 ):
     obj = await client.create(kind, manifest("a"))
-    why = await delete_after_live_look(
+    why = await delete_after_live_read(
         client, kind, KEY, uid=obj.metadata.uid, limitation=never, owner=OWNER,
         expectations=expectations,
     )  # fmt: skip
@@ -54,7 +54,7 @@ async def test_what_the_live_object_says_counts_and_not_what_the_cache_said(
         return "it is the primary" if live.metadata.label("role") == "primary" else None
 
     assert limitation(cached) is None
-    why = await delete_after_live_look(
+    why = await delete_after_live_read(
         client, kind, KEY, uid=cached.metadata.uid, limitation=limitation
     )
     assert why == "it is the primary"
@@ -65,13 +65,13 @@ async def test_another_object_of_the_same_name_is_left_alone(server, client, kin
     old = await client.create(kind, manifest("a"))
     await client.delete(kind, KEY)
     await client.create(kind, manifest("a"))
-    why = await delete_after_live_look(client, kind, KEY, uid=old.metadata.uid, limitation=never)
+    why = await delete_after_live_read(client, kind, KEY, uid=old.metadata.uid, limitation=never)
     assert why == "it is another object of the same name now"
     assert KEY in server.objects["api/v1/configmaps"]
 
 
 async def test_what_is_gone_is_no_error(client, kind):
-    why = await delete_after_live_look(client, kind, KEY, uid="u", limitation=never)
+    why = await delete_after_live_read(client, kind, KEY, uid="u", limitation=never)
     assert why == "it is gone already"
 
 
@@ -85,11 +85,11 @@ async def test_a_change_between_the_look_and_the_delete_stops_it(
         changed = {**stored, "metadata": dict(stored["metadata"]), "data": {"x": "1"}}
         server.put("api/v1/configmaps", changed, bump_generation=True)
 
-    why = await delete_after_live_look(
+    why = await delete_after_live_read(
         client, kind, KEY, uid=obj.metadata.uid, limitation=changes_meanwhile, owner=OWNER,
         expectations=expectations,
     )  # fmt: skip
-    assert why == "it changed while we looked"
+    assert why == "it changed in the meantime"
     assert expectations.limitation(OWNER) is None, "what did not happen is not waited for"
 
 
@@ -107,7 +107,7 @@ async def test_a_delete_that_fails_takes_its_expectation_back(
 
     client.transport = Failing()
     with pytest.raises(ConnectionFailed):
-        await delete_after_live_look(
+        await delete_after_live_read(
             client, kind, KEY, uid=obj.metadata.uid, limitation=never, owner=OWNER,
             expectations=expectations,
         )  # fmt: skip
@@ -134,7 +134,7 @@ async def test_a_delete_that_may_have_been_done_stays_expected(
 
     client.transport = Unsure()
     with pytest.raises(type(error)):
-        await delete_after_live_look(
+        await delete_after_live_read(
             client, kind, KEY, uid=obj.metadata.uid, limitation=never, owner=OWNER,
             expectations=expectations,
         )  # fmt: skip

@@ -462,4 +462,4 @@ async def test_trouble_is_logged_with_what_and_when_and_counted(client, kind, ru
     assert 5 < informer.failures < 30, "neither a hot loop nor a dead one"
     assert "connection refused" in str(informer.last_error)
     assert "configmaps" in caplog.text
-    assert "trying again in" in caplog.text
+    assert "retrying in" in caplog.text

@@ -21,7 +21,7 @@ from kubecontroller.runtime.election import LeadershipLost, NotLeader
 from kubecontroller.runtime.lease import LEASES, LeaseSettings
 from kubecontroller.runtime.manager import Manager
 from kubecontroller.runtime.outcomes import Done
-from kubecontroller.runtime.process import run_process, settle_memory
+from kubecontroller.runtime.process import freeze_cached_objects, run_process
 
 real = pytest.mark.asyncio(loop_factories=["real"])
 
@@ -468,7 +468,7 @@ async def test_expected_errors_are_one_line_and_not_a_traceback(capsys):
 def test_after_the_caches_filled_the_collector_leaves_them_alone():
     before = gc.get_threshold()
     try:
-        settle_memory()
+        freeze_cached_objects()
         assert gc.get_threshold() == (50_000, 20, 100)
         assert gc.get_freeze_count() > 0
     finally:

@@ -179,7 +179,7 @@ async def test_health_and_readiness_answer_with_their_reasons(pages):
     status, text = await get("/readyz")
     assert (status, text) == (
         500,
-        "[-]caches failed: the cache of pods has not synced\nnot well\n",
+        "[-]caches failed: the cache of pods has not synced\nnot healthy\n",
     )
     reasons.clear()
     assert (await get("/readyz"))[0] == 200

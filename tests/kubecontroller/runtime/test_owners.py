@@ -42,7 +42,9 @@ async def test_a_child_has_one_controller(client, kind, manifest):
 async def test_an_owner_does_not_reach_into_another_namespace(client, kind, manifest):
     owner = await client.create(kind, manifest("o"))
     child = manifest("c", namespace="other")
-    assert "cannot reach across" in ownership_limitation(kind, owner, child)
+    assert "an owner must be in the namespace of its child" in ownership_limitation(
+        kind, owner, child
+    )
     cluster_wide = {"metadata": {"name": "c"}}
     assert ownership_limitation(kind, owner, cluster_wide) is not None
 

@@ -26,13 +26,13 @@ from kubecontroller.client.meta import ObjectMeta, Projected
 from kubecontroller.client.watch import Bookmark, Change, ChangeType
 from kubecontroller.runtime.watch_states import (
     Applied,
+    Failed,
     Listed,
     Listing,
     Progress,
     Removed,
     Replaced,
     Streaming,
-    Trouble,
     Unlisted,
     Waiting,
     Watching,
@@ -166,7 +166,7 @@ async def test_a_version_the_server_has_not_reached_is_listed_by_quorum():
 async def test_a_quorum_list_that_fails_waits_instead_of_trying_for_ever():
     script = Script(EXPIRED, EXPIRED, EXPIRED, Page((), "3"), [1.5])
     events, _ = await play(script)
-    assert [e.wait for e in events if isinstance(e, Trouble)] == pytest.approx([0, 0.8, 1.6])
+    assert [e.wait for e in events if isinstance(e, Failed)] == pytest.approx([0, 0.8, 1.6])
 
 
 async def test_pages_are_put_together_into_one_list():
@@ -254,7 +254,7 @@ async def test_a_watch_that_cannot_be_opened_is_tried_again_after_a_wait_without
     events, states = await play(script)
     assert [verb for verb, _ in script.asked] == ["list", "watch", "watch"]
     assert Waiting(pytest.approx(0.8), Listed("5")) in states
-    assert events[1] == Trouble(error, pytest.approx(0.8))
+    assert events[1] == Failed(error, pytest.approx(0.8))
 
 
 async def test_being_told_to_slow_down_in_the_stream_waits_and_watches_again():
@@ -296,14 +296,14 @@ async def test_the_end_of_a_stream_is_normal_and_it_is_opened_again_at_once():
     script = Script(Page((), "5"), [modified("a", "6")], [2], [2])
     events, _ = await play(script)
     assert [a["version"] for a in watches(script)] == ["5", "6", "6"]
-    assert not [e for e in events if isinstance(e, Trouble)]
+    assert not [e for e in events if isinstance(e, Failed)]
     assert asyncio.get_running_loop().time() == pytest.approx(4)
 
 
 async def test_a_watch_shorter_than_a_second_and_without_events_counts_as_a_failure():
     script = Script(Page((), "5"), [], [0.5], [2])
     events, _ = await play(script)
-    waits = [e.wait for e in events if isinstance(e, Trouble)]
+    waits = [e.wait for e in events if isinstance(e, Failed)]
     assert waits == pytest.approx([0.8, 1.6])
     assert "within a second" in str(events[1].error)
 
@@ -328,7 +328,7 @@ async def test_410_after_a_server_was_away_lists_at_once_however_long_it_was_awa
     """What was watched is too old by then: the wait for the server is over."""
     script = Script(Page((), "5"), [2, REFUSED], *[REFUSED] * 6, EXPIRED, Page((), "90"), [1.5])
     events, _ = await play(script)
-    waits = [e.wait for e in events if isinstance(e, Trouble)]
+    waits = [e.wait for e in events if isinstance(e, Failed)]
     assert waits == pytest.approx([0, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 0])
 
 
@@ -336,7 +336,7 @@ async def test_a_watch_list_that_ends_with_410_at_once_waits_before_the_next():
     end = Bookmark("9", initial_events_end=True)
     script = Script([end, EXPIRED], [end, 2])
     events, _ = await play(script, watch_list=True)
-    assert [e.wait for e in events if isinstance(e, Trouble)] == pytest.approx([0.8])
+    assert [e.wait for e in events if isinstance(e, Failed)] == pytest.approx([0.8])
 
 
 # §6.2.5
@@ -345,7 +345,7 @@ async def test_a_watch_list_that_ends_with_410_at_once_waits_before_the_next():
 async def test_waits_grow_from_800_ms_to_30_s_and_begin_again_after_two_minutes_of_health():
     script = Script(*[REFUSED] * 8, Page((), "5"), [200], REFUSED, [2])
     events, _ = await play(script)
-    waits = [e.wait for e in events if isinstance(e, Trouble)]
+    waits = [e.wait for e in events if isinstance(e, Failed)]
     assert waits == pytest.approx([0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30, 30, 0.8])
 
 

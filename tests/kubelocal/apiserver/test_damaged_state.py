@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kubelocal.apiserver.storage.entries import FieldIndex
-from kubelocal.apiserver.storage.spare import SparedJournal, open_state
+from kubelocal.apiserver.storage.spare import CopiedJournal, open_state
 from kubelocal.apiserver.storage.sqlite import StateError
 from kubelocal.apiserver.storage.store import Entry, Store
 
@@ -21,7 +21,7 @@ def commit(store: Store, name: str, *, deleted: bool = False) -> None:
     store.commit("c", entry, deleted=deleted)
 
 
-def opened(path: Path) -> tuple[SparedJournal, Store]:
+def opened(path: Path) -> tuple[CopiedJournal, Store]:
     return open_state(path, FieldIndex().read)
 
 

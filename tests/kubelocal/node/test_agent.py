@@ -420,8 +420,8 @@ async def test_pod_can_be_deleted_while_its_hook_runs(world: World) -> None:
 @pytest.mark.parametrize(
     ("change", "reason", "words"),
     [
-        ({"image": "nothing:1"}, "ErrImagePull", "There is: "),
-        ({"image": "redis:99"}, "ErrImagePull", "There is: "),
+        ({"image": "nothing:1"}, "ErrImagePull", "Available: "),
+        ({"image": "redis:99"}, "ErrImagePull", "Available: "),
         ({"image": "nothing:1", "imagePullPolicy": "Never"}, "ErrImageNeverPull", "Never"),
         ({"image": "::"}, "InvalidImageName", "invalid reference format"),
         (

@@ -119,7 +119,7 @@ async def test_opening_twice(folder: Path, connections: list[socket.socket]) -> 
     await processes.open()
     await processes.open()
     assert count_open(connections) == 1
-    await processes.census()
+    await processes.list_processes()
     processes.close()
 
 
@@ -153,7 +153,7 @@ async def test_ending_pods_that_fails(
         raise KeeperError("the keeper died")
 
     with monkeypatch.context() as patched:
-        patched.setattr(Processes, "census", fail)
+        patched.setattr(Processes, "list_processes", fail)
         with pytest.raises(KeeperError):
             await end_pods(folder.parent, grace=0)
     assert count_open(connections) == 0
@@ -164,7 +164,7 @@ async def test_requests_of_a_closed_connection_fail_at_once(folder: Path) -> Non
     processes = Processes(folder)
     await processes.open()
     with held_up(folder):
-        asking = asyncio.create_task(processes.census())
+        asking = asyncio.create_task(processes.list_processes())
         await asyncio.sleep(0.01)
         processes.close()
         async with asyncio.timeout(30):
@@ -183,7 +183,7 @@ async def test_keeper_that_dies_again_while_it_is_started_again(
 
     async def greet() -> bool:
         if not asking:
-            asking.append(asyncio.create_task(processes.census()))
+            asking.append(asyncio.create_task(processes.list_processes()))
             os.kill(keeper_pid(folder), signal.SIGKILL)
             await asyncio.sleep(0.05)
         return await whole()
@@ -203,7 +203,7 @@ async def test_a_keeper_that_dies_before_anything_was_asked_is_started_again(fol
     await processes.open()
     os.kill(keeper_pid(folder), signal.SIGKILL)
     await until(lambda: processes._socket is None)
-    assert (await processes.census()).running == {}
+    assert (await processes.list_processes()).running == {}
     processes.close()
 
 

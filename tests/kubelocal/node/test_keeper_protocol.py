@@ -73,14 +73,14 @@ async def test_a_bad_request_is_refused_and_not_the_end_of_the_keeper(
         peer.send(packet)
         answer = json.loads(await asyncio.to_thread(peer.recv, 65536))
     assert answer["error"]["stage"] == "keeper"
-    assert (await processes.census()).running["a"] == started
+    assert (await processes.list_processes()).running["a"] == started
 
 
 async def test_an_answer_goes_to_who_asked_and_an_end_to_all(
     processes: Processes, tmp_path: Path
 ) -> None:
     with connect(tmp_path / "keeper") as peer:
-        await processes.census()  # the keeper has taken both
+        await processes.list_processes()  # the keeper has taken both
         await processes.start(described(tmp_path, "a"))
         await processes.kill("a")
         heard = json.loads(await asyncio.to_thread(peer.recv, 65536))
@@ -212,7 +212,7 @@ async def test_a_keeper_that_cannot_be_started_again_at_once_is_started_later(
     os.kill(msgspec.json.decode((tmp_path / "keeper/keeper").read_bytes())["pid"], signal.SIGKILL)
     async with asyncio.timeout(30):
         assert (await end).lost
-    assert (await processes.census()).running == {}
+    assert (await processes.list_processes()).running == {}
     assert failures == []
 
 

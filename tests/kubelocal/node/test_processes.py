@@ -93,9 +93,9 @@ async def test_what_never_started_has_not_ended(processes: Processes, tmp_path: 
         Description(id=path.stem, argv=("/no/such",), env={}, log=log).write(path)
         starting = asyncio.create_task(processes.start(path))
         while not starting.done():
-            await processes.census()
+            await processes.list_processes()
         assert isinstance(starting.exception(), StartError)
-    assert (await processes.census()).ended == {}
+    assert (await processes.list_processes()).ended == {}
 
 
 async def test_detached_grandchildren_end_with_their_container(
@@ -116,15 +116,15 @@ async def test_processes_survive_their_agent_and_are_found_again(
     processes.close()
     again = Processes(tmp_path / "keeper")
     await again.open()
-    census = await again.census()
-    assert census.running["a"] == started
+    found = await again.list_processes()
+    assert found.running["a"] == started
     end = again.watch("a")
     assert await again.signal("a")
     async with asyncio.timeout(30):
         assert (await end).code == 7
-    assert (await again.census()).ended["a"].code == 7
+    assert (await again.list_processes()).ended["a"].code == 7
     await again.forget(["a"])
-    assert not (await again.census()).ended
+    assert not (await again.list_processes()).ended
     await again.quit()
     await processes.open()
 
@@ -140,7 +140,7 @@ async def test_containers_of_two_keepers_may_have_the_same_name(
         stranger = await other.start(describe(tmp_path / "else", "a", "exec sleep 600"))
         assert (await run(processes, describe(tmp_path, "a", "exit 4"))).code == 4
         assert start_ticks(stranger.pid) == stranger.started, "it was taken for a part of the other"
-        assert (await other.census()).running == {"a": stranger}
+        assert (await other.list_processes()).running == {"a": stranger}
     finally:
         await other.quit()
 
@@ -297,7 +297,7 @@ async def test_end_of_a_container_is_never_the_end_of_a_stranger(
     )
     end = processes.watch("ours")
     started = await processes.start(ours)
-    await processes.census()
+    await processes.list_processes()
     keeper = msgspec.json.decode((tmp_path / "keeper/keeper").read_bytes())["pid"]
     os.kill(keeper, signal.SIGSTOP)
     try:

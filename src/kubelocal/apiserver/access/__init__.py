@@ -1,4 +1,4 @@
-"""Who asks, and what they may do: certificates, tokens, RBAC.
+"""Authentication and authorization: certificates, tokens, RBAC.
 
 Called by `server`, `http` and `daemon`; begin with `rbac`.
 """

@@ -1,7 +1,7 @@
 """The server's own certificate authority, its certificate, and the admin's kubeconfig.
 
-Made once in the data directory and used again on the next start, so that kubeconfigs stay good.
-Private keys are readable by their owner only.
+Made once in the data directory and reused by the next start, so that kubeconfigs stay valid.
+Private keys are readable only by their owner.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from msgspec import Struct
 
 __all__ = ["Authority", "Pair", "kubeconfig", "server_context", "write_private"]
 
-_SERVER = "apiserver"  # not `server`: that one knew one address only
+_SERVER = "apiserver"  # not `server`: older versions used that name for a single address
 
 
 class Pair(Struct, frozen=True):
@@ -43,11 +43,11 @@ class Authority:
         return self._kept(_SERVER, lambda: _issuing().issue_server(self._pair, addresses))
 
     def client(self, user: str, groups: tuple[str, ...], *, file: str) -> Pair:
-        """Return a client certificate that makes its holder the user, in the groups."""
+        """Return a client certificate for a user in some groups."""
         return self._kept(file, lambda: _issuing().issue_client(self._pair, user, groups))
 
     def _kept(self, name: str, make: Callable[[], tuple[bytes, bytes]]) -> Pair:
-        """Return what the directory has under a name; make and keep it when it has nothing."""
+        """Return the pair stored under a name; make and store it when there is none."""
         stored = _stored(self._directory, name)
         if stored is not None:
             return stored
@@ -55,7 +55,7 @@ class Authority:
 
 
 def _issuing() -> ModuleType:
-    """Load the slow part, which a second start does not need."""
+    """Import the slow part, which a second start does not need."""
     return import_module("kubelocal.apiserver.access.issuing")
 
 
@@ -86,7 +86,7 @@ def write_private(path: Path, content: bytes) -> None:
 def server_context(
     authority: Authority, directory: Path, addresses: tuple[str, ...]
 ) -> ssl.SSLContext:
-    """Return the TLS settings of the server: its certificate, and whose clients it trusts."""
+    """Return the TLS settings of the server: its certificate, and its client CA."""
     authority.server(addresses)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(directory / f"{_SERVER}.crt", directory / f"{_SERVER}.key")

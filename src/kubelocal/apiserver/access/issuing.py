@@ -62,7 +62,7 @@ def issue_server(authority: Issuer, given: tuple[str, ...]) -> Made:
 
 
 def issue_client(authority: Issuer, user: str, groups: tuple[str, ...]) -> Made:
-    """Return a certificate that makes its holder the user, in the groups."""
+    """Return a client certificate for a user in some groups."""
     return _issue(authority, user, groups, ExtendedKeyUsageOID.CLIENT_AUTH, [])
 
 

@@ -1,6 +1,6 @@
-"""Who may do what: roles and bindings in the store, asked for every request.
+"""Authorization: roles and bindings in the store, evaluated for every request.
 
-The admin's group may do everything and needs no role, so that no one can lock themselves out.
+The admin's group may do everything and needs no role, so that admins cannot lose their access.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ RBAC = "rbac.authorization.k8s.io"
 
 
 class Attributes(Struct, frozen=True):
-    """One thing somebody wants to do: to a resource, or to a path."""
+    """One request to authorize: on a resource, or on a path."""
 
     verb: str
     group: str = ""
@@ -50,7 +50,7 @@ class Authorizer:
         self._decoded: dict[int, tuple[Entry, Object]] = {}
 
     def reason(self, user: User, wanted: Attributes) -> str | None:
-        """Return why somebody may do something, or nothing if they may not."""
+        """Return why a user may do something, or nothing if they may not."""
         if MASTERS in user.groups:
             return ""
         for binding, subject, rules, kind in self._grants(user, wanted.namespace):
@@ -66,7 +66,7 @@ class Authorizer:
         return None
 
     def rules(self, user: User, namespace: str) -> list[Object]:
-        """Return every rule that holds for somebody in a namespace."""
+        """Return every rule that applies to a user in a namespace."""
         found = [dict(rule) for *_, rules, _ in self._grants(user, namespace) for rule in rules]
         if MASTERS in user.groups:
             found.append({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]})
@@ -74,7 +74,7 @@ class Authorizer:
         return found
 
     def missing(self, user: User, rules: list[Object], namespace: str) -> list[Object]:
-        """Return which of these rules somebody does not hold, and so may not give to others."""
+        """Return which of these rules a user does not have, and so may not grant to others."""
         if MASTERS in user.groups:
             return []
         held = [rule for *_, held, _ in self._grants(user, namespace) for rule in held]
@@ -85,7 +85,7 @@ class Authorizer:
         ]
 
     def rules_of(self, reference: Mapping[str, Any], namespace: str) -> list[Object]:
-        """Return the rules of the role a binding refers to."""
+        """Return the rules of a binding's role."""
         if reference.get("kind") == "ClusterRole":
             return self._rules("clusterroles", "", reference["name"])
         return self._rules("roles", namespace, reference["name"])
@@ -180,7 +180,7 @@ def _atoms(rule: Object) -> Iterator[Attributes]:
 
 
 def check_escalation(authorizer: Authorizer, user: User, new: Object, namespace: str) -> None:
-    """Refuse to let somebody give rights, by a role or a binding, that they do not have."""
+    """Refuse a role or binding that grants permissions that its author does not have."""
     kind, name = new["kind"], new["metadata"].get("name", "")
     if kind in {"Role", "ClusterRole"}:
         verb, given, plural = "escalate", new.get("rules") or [], f"{kind.lower()}s"
@@ -209,7 +209,7 @@ def check_escalation(authorizer: Authorizer, user: User, new: Object, namespace:
 
 
 def ensure_roles(core: Core) -> None:
-    """Make sure that the roles every cluster has are there, with the groups that have them."""
+    """Create the default roles and their bindings, if they are missing."""
     roles = decode(files(__package__).joinpath("default_roles.json").read_bytes())
     for name, role in roles.items():
         groups = role["groups"]

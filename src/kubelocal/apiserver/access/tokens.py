@@ -1,6 +1,6 @@
-"""Tokens of service accounts: signed statements of who their bearer is, bound to objects.
+"""Tokens of service accounts: signed claims about their bearer, bound to objects.
 
-And who asks: by client certificate, by bearer token, or anonymous.
+Also the authentication of requests: by client certificate, by bearer token, or anonymous.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Tokens:
         seconds: int,
         bound: dict[str, Any] | None,
     ) -> tuple[str, datetime]:
-        """Return a token for a service account and when it ends."""
+        """Return a token for a service account and when it expires."""
         now = int(self._clock().timestamp())
         metadata = account["metadata"]
         inside: dict[str, Any] = {
@@ -75,13 +75,13 @@ class Tokens:
         )
 
     def identify(self, token: str, audiences: list[str] | None = None) -> User | None:
-        """Return whose token this is, if it is good now."""
+        """Return the user of a token, if it is valid now."""
         claims = self._claims(token)
         if claims is None or not set(claims["aud"]) & set(audiences or [AUDIENCE]):
             return None
         inside = claims["kubernetes.io"]
         namespace, account = inside["namespace"], inside["serviceaccount"]
-        if not self._lives("serviceaccounts", namespace, account):
+        if not self._exists("serviceaccounts", namespace, account):
             return None
         extra: list[tuple[str, tuple[str, ...]]] = [
             ("authentication.kubernetes.io/credential-id", (f"JTI={claims['jti']}",))
@@ -90,7 +90,7 @@ class Tokens:
             bound = inside.get(kind)
             if bound is None:
                 continue
-            if not self._lives(f"{kind}s", namespace, bound):
+            if not self._exists(f"{kind}s", namespace, bound):
                 return None
             if kind == "pod":
                 extra.append(("authentication.kubernetes.io/pod-name", (bound["name"],)))
@@ -116,7 +116,7 @@ class Tokens:
             return None
         return claims if claims["exp"] > self._clock().timestamp() else None
 
-    def _lives(self, collection: str, namespace: str, bound: dict[str, Any]) -> bool:
+    def _exists(self, collection: str, namespace: str, bound: dict[str, Any]) -> bool:
         entry = self._core.entry(collection, namespace, bound["name"])
         return entry is not None and bound.get("uid", entry.uid) in {entry.uid, ""}
 
@@ -134,7 +134,7 @@ class Authenticator:
         self._tokens = tokens
 
     def identify(self, headers: Mapping[str, str], certificate: Mapping[str, Any] | None) -> User:
-        """Return who asks; a credential that is no good is refused, none at all is anonymous."""
+        """Return the user; an invalid credential is refused, without one it is anonymous."""
         if certificate:
             return _subject(certificate)
         kind, _, token = headers.get("authorization", "").partition(" ")

@@ -1,5 +1,5 @@
-"""Admission: built-in plugins, quotas and webhooks, before a write is kept.
+"""Admission: built-in plugins, quotas and webhooks, before a write is stored.
 
-`webhook_rules` decides whom to ask and reads the verdict, `webhook_client` asks. Called by `verbs`;
-begin with `chain`.
+`webhook_rules` decides which webhooks to call and reads their verdicts, `webhook_client` calls
+them. Called by `verbs`; begin with `chain`.
 """

@@ -1,8 +1,8 @@
 """Admission: what may change or refuse a write between its decoding and its commit.
 
-First the server's own plugins, then mutating webhooks one after another, each seeing what those
-before it changed; after validation, the validating ones, and quotas last. The core cannot call
-anybody: it yields `CallWebhook` and is sent the outcome.
+First the server's own plugins, then mutating webhooks one after another, each seeing the changes of
+those before it; after validation, the validating ones, and quotas last. The core does no I/O: it
+yields `CallWebhook` and is sent the outcome.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ class Admission:
         self._plugins = Plugins(core)
 
     def mutate(self, review: Review) -> Steps[Object]:
-        """Return the object as plugins and mutating webhooks leave it."""
+        """Return the object after plugins and mutating webhooks."""
         assert review.new is not None
         self._plugins.admit(review.call.resource, review.new, review.old)
-        last: dict[str, Object] = {}  # what each webhook left behind
+        last: dict[str, Object] = {}  # the object after each webhook
         for hook, version in list(self._hooks(review, _MUTATING)):
             review = yield from self._mutate_once(review, hook, version)
             assert review.new is not None
@@ -89,7 +89,7 @@ class Admission:
         return review.with_new(changed)
 
     def validate(self, review: Review) -> Steps[None]:
-        """Refuse what a validating webhook does not allow."""
+        """Refuse a write that a validating webhook does not allow."""
         if review.new is not None and review.call.resource.group == RBAC:
             check_escalation(self._authorizer, review.call.user, review.new, review.call.namespace)
         for hook, version in list(self._hooks(review, _VALIDATING)):
@@ -98,7 +98,7 @@ class Admission:
             check_quota_of_new(self._core, review.call.resource, review.new)
 
     def _hooks(self, review: Review, collection: str) -> Iterator[tuple[Hook, str]]:
-        """Yield the webhooks a write concerns, with the version each wants to see."""
+        """Yield the webhooks that match a write, with the version that each wants."""
         home = self._core.store.collection(collection)
         call = review.call
         if not home.entries or call.resource.group == _GROUP:
@@ -133,7 +133,7 @@ class Admission:
         return {} if entry is None else dict(entry.labels)
 
     def _ask(self, review: Review, hook: Hook, version: str) -> Steps[Verdict | None]:
-        """Ask one webhook; nothing if it cannot be asked and that does not matter."""
+        """Call one webhook; nothing if the call fails and its failure policy is Ignore."""
         call = review.call
         if call.dry_run and hook.value.get("sideEffects") not in _QUIET:
             raise bad_request(
@@ -197,7 +197,7 @@ class Admission:
         )
 
     def _target(self, config: Object) -> tuple[str, str, str | None]:
-        """Return a webhook's URL, where to connect instead of its host, and the name it proves."""
+        """Return a webhook's URL, where to connect instead of its host, and its server name."""
         service = config.get("service")
         if service is None:
             return str(config["url"]), "", None

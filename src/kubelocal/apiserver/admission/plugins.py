@@ -1,4 +1,4 @@
-"""Admission that is part of the server: accounts and tokens of pods, and the default class.
+"""Built-in admission: accounts and tokens of pods, and the default storage class.
 
 Runs before webhooks, as in Kubernetes, and may refuse.
 """
@@ -22,7 +22,7 @@ _CLASSES = "storageclasses.storage.k8s.io"
 
 
 class Plugins:
-    """The built-in admission plugins that matter here."""
+    """The built-in admission plugins of this server."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -39,14 +39,14 @@ class Plugins:
             self._class(new)
 
     def _phase(self, volume: Object, old: Object | None) -> None:
-        """Note when a volume entered its phase."""
+        """Record when a volume entered its phase."""
         status = volume.setdefault("status", {})
         before = (old or {}).get("status") or {}
         if status.get("phase") != before.get("phase") and status.get(_SINCE) == before.get(_SINCE):
             status[_SINCE] = timestamp(self._core.clock())
 
     def _account(self, pod: Object) -> None:
-        """Give a pod its account, which must exist, and the account's token."""
+        """Set the service account of a pod, which must exist, and mount its token."""
         spec, metadata = pod["spec"], pod["metadata"]
         name = spec.get("serviceAccountName") or "default"
         account = self._core.read("serviceaccounts", metadata["namespace"], name)
@@ -86,7 +86,7 @@ class Plugins:
             )
 
     def _class(self, claim: Object) -> None:
-        """Give a claim that names no class the default one."""
+        """Set the default class of a claim that names none."""
         if "storageClassName" in claim["spec"]:
             return
         found = [

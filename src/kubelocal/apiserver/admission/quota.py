@@ -1,7 +1,7 @@
-"""ResourceQuota: what a namespace may hold, checked whenever something is created in it.
+"""ResourceQuota: limits of a namespace, checked whenever an object is created in it.
 
-What is used is counted from the store each time, and only where there is a quota at all.
-Quotas with scopes are not enforced.
+Usage is counted from the store each time, and only where there is a quota at all. Quotas with
+scopes are not enforced.
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ def _check(
         why = f"failed quota: {quota}: must specify {','.join(unsaid)}"
         raise forbidden(resource.group, resource.plural, name, why)
     present = list(_objects(core, resource.key, new["metadata"]["namespace"]))
-    told: dict[str, tuple[str, str, str]] = {}
+    exceeded: dict[str, tuple[str, str, str]] = {}
     for what, (measure, limit, said) in measures.items():
         asked = measure(new)
         used = sum((measure(one) for one in present), Fraction(0))
         if asked and used + asked > limit:
-            told[what] = (_text(asked, said), _text(used, said), said)
-    if told:
-        parts = [",".join(f"{what}={told[what][i]}" for what in told) for i in range(3)]
+            exceeded[what] = (_text(asked, said), _text(used, said), said)
+    if exceeded:
+        parts = [",".join(f"{what}={exceeded[what][i]}" for what in exceeded) for i in range(3)]
         why = (
             f"exceeded quota: {quota}, requested: {parts[0]}, used: {parts[1]}, limited: {parts[2]}"
         )
@@ -75,7 +75,7 @@ def _check(
 
 
 def _measure(name: str, resource: Resource) -> Measure | None:
-    """Return how much of a named thing one object of the resource takes, if any."""
+    """Return how much of a quota's resource one object uses, if any."""
     full = f"{resource.plural}.{resource.group}" if resource.group else resource.plural
     if name == f"count/{full}":
         return lambda _: Fraction(1)
@@ -121,7 +121,7 @@ def _objects(core: Core, collection: str, namespace: str) -> Iterator[dict[str, 
 
 
 def _text(amount: Fraction, like: str) -> str:
-    """Write an amount in the unit its limit is written in."""
+    """Format an amount in the unit of its limit."""
     unit = like.lstrip("+-.0123456789")
     size = parse_quantity(f"1{unit}") if unit else None
     shown = amount / size if size else amount

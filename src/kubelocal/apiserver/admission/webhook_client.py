@@ -1,4 +1,4 @@
-"""Calls admission webhooks over HTTPS, as the core asks for it."""
+"""Calls admission webhooks over HTTPS, for the core."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class WebhookCaller:
         self._session: aiohttp.ClientSession | None = None
 
     async def __call__(self, effect: CallWebhook) -> Outcome:
-        """Post a review and return the answer, or why there is none."""
+        """Post a review and return the response, or why there is none."""
         if self._session is None:
             self._session = aiohttp.ClientSession()
         url = URL(effect.url)
@@ -77,7 +77,7 @@ async def _body(response: aiohttp.ClientResponse) -> bytes:
         pieces.append(piece)
         size += len(piece)
         if size > _LIMIT:
-            raise ValueError(f"the answer is longer than {_LIMIT} bytes")
+            raise ValueError(f"the response is longer than {_LIMIT} bytes")
     return b"".join(pieces)
 
 

@@ -1,4 +1,4 @@
-"""Which webhooks a write concerns, what they are sent, and what their answer means. Pure."""
+"""Which webhooks match a write, what they are sent, and what their response means. Pure."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ class Hook(Struct, frozen=True):
 
     @property
     def may_fail(self) -> bool:
-        """Tell whether a webhook that cannot be asked is passed over."""
+        """Return whether a failure to call the webhook is ignored."""
         return bool(self.value.get("failurePolicy", "Fail") == "Ignore")
 
     @property
     def is_repeated(self) -> bool:
-        """Tell whether it wants to see what others changed after it."""
+        """Return whether it is called again after changes of later webhooks."""
         return bool(self.value.get("reinvocationPolicy") == "IfNeeded")
 
 
 class Verdict(Struct, frozen=True):
-    """What a webhook said."""
+    """The response of a webhook."""
 
     allowed: bool
     patch: list[Any]
@@ -66,7 +66,7 @@ def concerns(
     old_labels: Mapping[str, str] | None,
     namespace_labels: Mapping[str, str] | None,
 ) -> str | None:
-    """Return the version in which a webhook wants to see a write, or nothing if it does not."""
+    """Return the version in which a webhook wants to see a write; nothing if it does not match."""
     objects = selector_of(hook.value.get("objectSelector")) or ()
     seen = matches(objects, labels) or (old_labels is not None and matches(objects, old_labels))
     if not seen:
@@ -121,7 +121,7 @@ def review_body(
     options: Object,
     dry_run: bool,
 ) -> bytes:
-    """Return the AdmissionReview a webhook is sent."""
+    """Return the AdmissionReview for a webhook."""
     api_version = f"{resource.group}/{version}" if resource.group else version
 
     def kind(at: str) -> Object:
@@ -165,7 +165,7 @@ def review_body(
 def read_verdict(
     call: CallWebhook, outcome: WebhookReply | WebhookFailed, uid: str
 ) -> Verdict | str:
-    """Return what a webhook said, or why its answer is none."""
+    """Return the verdict of a webhook, or why its response is invalid."""
     if isinstance(outcome, WebhookFailed):
         return f"failed to call webhook: {outcome.why}"
     if outcome.status != 200:
@@ -187,7 +187,7 @@ def read_verdict(
             return "webhook returned response.patch but not response.patchType"
         operations = msgspec.json.decode(base64.b64decode(patch)) if patch else []
     except (msgspec.DecodeError, UnicodeDecodeError, binascii.Error, ValueError) as error:
-        return f"failed to call webhook: the answer of {call.url} cannot be read: {error}"
+        return f"failed to call webhook: the response of {call.url} cannot be read: {error}"
     return Verdict(
         allowed=answer.get("allowed") is True,
         patch=operations,
@@ -197,7 +197,7 @@ def read_verdict(
 
 
 def denial(name: str, status: Mapping[str, Any] | None) -> StatusError:
-    """Return the refusal that passes on a webhook's denial."""
+    """Return the error that passes on a webhook's denial."""
     given = dict(status or {})
     text = f'admission webhook "{name}" denied the request'
     reason = given.get("reason") or ""

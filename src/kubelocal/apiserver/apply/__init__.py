@@ -1,4 +1,4 @@
-"""Server-side apply: who owns which field, and what a merge or a conflict is; pure.
+"""Server-side apply: field managers, merges and conflicts; pure.
 
 `fieldset` is a set of paths, `typed` compares and merges by schema, `merge` applies, `managers`
 reads and writes managedFields, `ownership` tracks ordinary writes. Called by

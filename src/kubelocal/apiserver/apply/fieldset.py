@@ -1,8 +1,8 @@
-"""Sets of field paths, kept in the very form in which managedFields stores them (FieldsV1).
+"""Sets of field paths, in the format in which managedFields stores them (FieldsV1).
 
 A set is a tree of path elements: `f:name`, `k:{"name":"x"}`, `v:"x"`, `i:0`. A node that is empty,
 or that holds `.`, is itself in the set. Sets are values: no function here changes its arguments,
-and results may share parts with them. Pure; used by server-side apply only.
+and results may share parts with them. Pure; used only by server-side apply.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _RANK = {".": 0, "f": 1, "k": 2, "v": 3, "i": 4}
 
 
 def is_member(node: FieldSet) -> bool:
-    """Tell whether a node of a set is itself in the set."""
+    """Return whether a node of a set is itself in the set."""
     return not node or _ITSELF in node
 
 
 def union(left: FieldSet, right: FieldSet) -> FieldSet:
-    """Join two sets."""
+    """Return the union of two sets."""
     if not left or left is right:
         return right
     if not right:
@@ -60,14 +60,14 @@ def _union_nodes(left: FieldSet, right: FieldSet) -> FieldSet:
 
 
 def _node(children: FieldSet, *, member: bool) -> FieldSet | None:
-    """Make a node; there is none without children that is no member."""
+    """Return a node, or nothing if it has no children and is not a member."""
     if not children:
         return {} if member else None
     return {_ITSELF: {}, **children} if member else children
 
 
 def difference(left: FieldSet, right: FieldSet) -> FieldSet:
-    """Take the members of one set out of another; members below a removed one stay."""
+    """Remove the members of one set from another; members below a removed one stay."""
     if not right:
         return left
     result: FieldSet = {}
@@ -94,7 +94,7 @@ def _children(node: FieldSet) -> FieldSet:
 
 
 def recursive_difference(left: FieldSet, right: FieldSet) -> FieldSet:
-    """Take the members of one set, and all that lies below them, out of another."""
+    """Remove the members of one set, and everything below them, from another."""
     if not right:
         return left
     result: FieldSet = {}
@@ -111,7 +111,7 @@ def recursive_difference(left: FieldSet, right: FieldSet) -> FieldSet:
 
 
 def intersection(left: FieldSet, right: FieldSet) -> FieldSet:
-    """Keep the members that are in both sets."""
+    """Return the members that are in both sets."""
     result: FieldSet = {}
     for key, node in left.items():
         other = right.get(key)
@@ -127,7 +127,7 @@ def intersection(left: FieldSet, right: FieldSet) -> FieldSet:
 
 
 def from_paths(paths: Iterable[str]) -> FieldSet:
-    """Make a set of dotted field paths, such as `metadata.labels`."""
+    """Return the set of dotted field paths, such as `metadata.labels`."""
     result: FieldSet = {}
     for path in paths:
         node: FieldSet = {}
@@ -138,7 +138,7 @@ def from_paths(paths: Iterable[str]) -> FieldSet:
 
 
 def members(fields: FieldSet, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Walk the members of a set: those of a level first, then those below."""
+    """Yield the members of a set: those of a level first, then those below."""
     names = sorted((key for key in fields if key != _ITSELF), key=_order)
     for key in names:
         if is_member(fields[key]):
@@ -152,7 +152,7 @@ def _order(element: str) -> tuple[int, str]:
 
 
 def path_text(path: tuple[str, ...]) -> str:
-    """Print a path as conflicts do: `.spec.containers[name="web"].image`."""
+    """Format a path as conflicts do: `.spec.containers[name="web"].image`."""
     return "".join(_element_text(element) for element in path)
 
 

@@ -1,4 +1,4 @@
-"""The entries of metadata.managedFields: who manages what, read and written."""
+"""The entries of metadata.managedFields: read and written."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class Manager(Struct, frozen=True):
     subresource: str
 
     def owning(self, fields: FieldSet, version: str, time: str | None) -> Record:
-        """Make the record of this manager."""
+        """Return the record of this manager."""
         return Record(fields=fields, version=version, time=time)
 
     @property
     def identity(self) -> str:
-        """The text by which the real server orders managers."""
+        """The text by which Kubernetes orders managers."""
         text = f'{{"manager":{go_quote(self.name)},"operation":"{self.operation}"'
         if self.version:
             text += f',"apiVersion":"{self.version}"'
@@ -58,18 +58,18 @@ class Manager(Struct, frozen=True):
 
 
 class Record(Struct, frozen=True):
-    """What one manager manages, in which version's words, and since when."""
+    """The fields of one manager, the API version of their paths, and their time."""
 
     fields: FieldSet
     version: str
     time: str | None
 
     def owning(self, fields: FieldSet) -> Record:
-        """Give the record with other fields."""
+        """Return the record with other fields."""
         return msgspec.structs.replace(self, fields=fields)
 
     def at(self, time: str | None) -> Record:
-        """Give the record with another time."""
+        """Return the record with another time."""
         return msgspec.structs.replace(self, time=time)
 
 
@@ -77,24 +77,24 @@ Managers = dict[Manager, Record]
 
 
 class Conflict(Struct, frozen=True):
-    """A field that someone else manages."""
+    """A field that another manager owns."""
 
     manager: Manager
     path: tuple[str, ...]
 
     @property
     def field(self) -> str:
-        """The field as a status shows it."""
+        """The field in the form of a status."""
         return path_text(self.path)
 
     @property
     def message(self) -> str:
-        """Whom the field belongs to."""
+        """The manager that owns the field."""
         return f"conflict with {self.manager}"
 
 
 def decode(entries: Any) -> Managers:
-    """Read managedFields; entries that are no record are as if not there."""
+    """Decode managedFields; invalid entries are ignored."""
     result: Managers = {}
     if not isinstance(entries, list):
         return result
@@ -116,7 +116,7 @@ def decode(entries: Any) -> Managers:
 
 
 def encode(managers: Managers) -> list[dict[str, Any]]:
-    """Write managedFields: appliers first, then by age."""
+    """Encode managedFields: appliers first, then by age."""
     return [_entry(known, managers[known]) for known in sorted(managers, key=_by_age(managers))]
 
 
@@ -150,7 +150,7 @@ def _entry(known: Manager, record: Record) -> dict[str, Any]:
 
 
 def cap(managers: Managers) -> None:
-    """Keep the number of updaters bounded: the oldest are folded into one entry a version."""
+    """Bound the number of updaters: the oldest are merged into one entry for each version."""
     updaters = [known for known in managers if known.operation == "Update"]
     excess = len(updaters) - _MAX_UPDATERS
     if excess <= 0:
@@ -174,7 +174,7 @@ def cap(managers: Managers) -> None:
 
 
 def conflicts_of(conflicts: dict[Manager, FieldSet]) -> list[Conflict]:
-    """List conflicts by manager, then in the order of the fields."""
+    """Return conflicts by manager, then in the order of the fields."""
     return [
         Conflict(known, path)
         for known in sorted(conflicts, key=lambda known: known.identity)
@@ -183,12 +183,12 @@ def conflicts_of(conflicts: dict[Manager, FieldSet]) -> list[Conflict]:
 
 
 def conflict_causes(conflicts: Iterable[Conflict]) -> list[Cause]:
-    """Give conflicts as the causes of a status."""
+    """Return conflicts as the causes of a status."""
     return [Cause(found.field, "FieldManagerConflict", found.message) for found in conflicts]
 
 
 def conflict_message(conflicts: list[Conflict]) -> str:
-    """Give conflicts as the message of a status."""
+    """Return conflicts as the message of a status."""
     if len(conflicts) == 1:
         only = conflicts[0]
         place = path_text(only.path)

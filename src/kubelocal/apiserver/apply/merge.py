@@ -1,9 +1,9 @@
-"""Server-side apply, and the record of who manages which field (managedFields).
+"""Server-side apply, and the record of the manager of each field (managedFields).
 
-`apply` lays an intent over the live object for one manager; `track` records what any other write
-changed. Both give the new object with its managedFields and change nothing they were given. A
-write that changes nothing keeps the old timestamps, so the server can tell that nothing happened.
-Guarantees: a field leaves the object only if its last manager dropped it by applying without it.
+`apply` merges an intent into the live object for one manager; `track` records what any other write
+changed. Both return the new object with its managedFields and do not change their arguments. A
+write that changes nothing keeps the old timestamps, so the server can see that nothing changed.
+Guarantees: a field is removed only if its last manager applied without it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ __all__ = ["ApplyConflict", "ApplyError", "apply", "track"]
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _KUBECTL = "kubectl"
 _ANNOTATION_LIMIT = 256 * 1024
-# What the server itself keeps up to date has no manager.
+# Fields that the server itself maintains have no manager.
 _UNMANAGED = from_paths(
     [
         "apiVersion",
@@ -84,7 +84,7 @@ class ApplyConflict(Exception):  # noqa: N818 (the name the rest of the server k
 
 
 class ApplyError(Exception):
-    """An intent that cannot be applied at all; carries the status and reason of the answer."""
+    """An intent that cannot be applied at all; carries the status and reason of the response."""
 
     def __init__(self, message: str, *, status: int = 500, reason: str = "InternalError") -> None:
         super().__init__(message)
@@ -94,14 +94,14 @@ class ApplyError(Exception):
 
 
 def _typed_root(schema: dict[str, Any]) -> dict[str, Any]:
-    """Give metadata its real schema; a CRD leaves it open."""
+    """Return the schema with the real schema of metadata; a CRD does not describe it."""
     properties = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}}
     properties |= schema.get("properties", {})
     return {**schema, "properties": {**properties, "metadata": definition(OBJECT_META)}}
 
 
 def _bare(document: dict[str, Any]) -> dict[str, Any]:
-    """Leave managedFields out, which are no field of the object themselves."""
+    """Return the object without managedFields, which are not tracked themselves."""
     metadata = document.get("metadata")
     if not isinstance(metadata, dict) or "managedFields" not in metadata:
         return document
@@ -131,7 +131,7 @@ def apply(
 ) -> dict[str, Any]:
     """Apply an intent for a manager.
 
-    Errors: `ApplyConflict` if others manage a field that would change and force is not given;
+    Errors: `ApplyConflict` if other managers own a field that would change and force is not given;
     `ApplyError` if the intent does not fit the schema.
     """
     root = _typed_root(schema)
@@ -194,7 +194,7 @@ def _before_first_apply(
     version: str,
     ignored: FieldSet,
 ) -> Managers:
-    """What an object without any record holds belongs to a manager of its own."""
+    """Record the fields of an object without managers under a special manager."""
     changed = recursive_difference(compare(root, empty, live).changed, ignored)
     fields = difference(changed, _UNMANAGED)
     if not fields:
@@ -204,7 +204,7 @@ def _before_first_apply(
 
 
 def _empty(schema: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]:
-    """Give what an object is compared with when it is created."""
+    """Return the object that a new one is compared with."""
     return zero(root) if "x-kubernetes-group-version-kind" in schema else {}
 
 
@@ -225,7 +225,7 @@ class _Attempt:
         self._me, self._version, self._ignored = me, version, ignored
 
     def run(self, start: Managers, *, force: bool) -> tuple[dict[str, Any], Managers, bool]:
-        """Merge, prune and settle ownership; tell also whether the object changed."""
+        """Merge, prune and update the managers; return also whether the object changed."""
         managers = dict(start)
         last = managers[self._me].fields if self._me in managers else {}
         fields = field_set(self._root, self._intent)
@@ -265,7 +265,7 @@ def _prune(
     mine: FieldSet,
     last: FieldSet,
 ) -> dict[str, Any]:
-    """Remove what this manager applied last time, not now, and no other manager owns."""
+    """Remove fields that this manager applied last time, not now, and that no other owns."""
     if last == mine:
         return merged
     owned: FieldSet = {}
@@ -285,7 +285,7 @@ def _prune(
 
 
 def _settle(managers: Managers, change: Comparison, me: Manager, *, force: bool) -> None:
-    """Give changed fields to the one who changed them, and take away what is gone."""
+    """Give changed fields to the manager that changed them, and drop removed fields."""
     conflicts = {
         other: found
         for other, record in managers.items()
@@ -307,7 +307,7 @@ def _settle(managers: Managers, change: Comparison, me: Manager, *, force: bool)
 def _was_client_applied(
     root: dict[str, Any], live: dict[str, Any], conflict: ApplyConflict
 ) -> bool:
-    """Tell whether all conflicts are with what `kubectl apply` itself once wrote."""
+    """Return whether all conflicts are with earlier writes of `kubectl apply` itself."""
     annotations = (live.get("metadata") or {}).get("annotations") or {}
     try:
         document = json.loads(annotations.get(_LAST_APPLIED, ""))
@@ -329,7 +329,7 @@ def _holds(fields: FieldSet, path: tuple[str, ...]) -> bool:
 
 
 def _sync_last_applied(merged: dict[str, Any], intent: dict[str, Any]) -> dict[str, Any]:
-    """Keep the annotation of client-side apply current, so that one can go back to it."""
+    """Update the annotation of client-side apply, so that a client can go back to it."""
     metadata = merged.get("metadata") or {}
     annotations = metadata.get("annotations") or {}
     if _LAST_APPLIED not in annotations:
@@ -352,7 +352,7 @@ def _sync_last_applied(merged: dict[str, Any], intent: dict[str, Any]) -> dict[s
 def _finish(
     live: dict[str, Any] | None, result: dict[str, Any], before: Managers, managers: Managers
 ) -> dict[str, Any]:
-    """Write the record; if nothing but time went by, leave the old one."""
+    """Write the managers; if only times differ, keep the old ones."""
     if live is not None and _untimed(before) == _untimed(managers) and _bare(live) == _bare(result):
         metadata = dict(result.get("metadata") or {})
         if _entries(live) is not None:
@@ -377,7 +377,7 @@ def track(
     now: str,
     reset: Iterable[str],
 ) -> dict[str, Any]:
-    """Record what a create, update or patch changed as managed by the one who did it."""
+    """Record what a create, update or patch changed as owned by its manager."""
     root = _typed_root(schema)
     bare_new = _bare(new)
     if operation != "Update":
@@ -403,9 +403,9 @@ def track(
 def _managers_of_request(
     old: dict[str, Any] | None, new: dict[str, Any], subresource: str
 ) -> Managers:
-    """Take the record from the request if it has one, else from the live object.
+    """Return the managers of the request if it has some, else those of the live object.
 
-    An empty list, or one empty entry, asks for the record to be dropped.
+    An empty list, or one empty entry, drops all managers.
     """
     live = decode(_entries(old)) if old else {}
     if subresource:

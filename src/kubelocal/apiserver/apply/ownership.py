@@ -1,4 +1,4 @@
-"""Who owns which field after a write (`metadata.managedFields`), for every way of writing."""
+"""Field managers after a write (`metadata.managedFields`), for every kind of write."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Values seen through their schema: which fields they have, how two differ, how two merge.
+"""Values according to their schema: which fields they have, how two differ, how two merge.
 
-Lists are atomic, sets or maps; objects are granular unless the schema says atomic. What a schema
-does not describe is deduced: objects granular, lists atomic. Pure; used by server-side apply only.
+Lists are atomic, sets or maps; objects are granular unless the schema says atomic. Parts without a
+schema are deduced: objects granular, lists atomic. Pure; used only by server-side apply.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Comparison(Struct, frozen=True):
 
     @property
     def changed(self) -> FieldSet:
-        """What is new or different, as opposed to gone."""
+        """New or different fields, without removed ones."""
         return union(self.modified, self.added)
 
     @property
@@ -59,7 +59,7 @@ def _is_atomic_object(schema: dict[str, Any]) -> bool:
 
 
 def _list_keys(schema: dict[str, Any]) -> list[str] | None:
-    """Give the keys of a list of type map, none for a set, and nothing for an atomic list."""
+    """Return the keys of a list of type map, none for a set, and nothing for an atomic list."""
     kind = schema.get("x-kubernetes-list-type")
     if kind == "map":
         keys: list[str] = schema.get("x-kubernetes-list-map-keys", [])
@@ -79,7 +79,7 @@ def _is_atomic(schema: dict[str, Any], value: Any) -> bool:
 
 
 def _sub(schema: dict[str, Any], name: str) -> tuple[dict[str, Any], bool]:
-    """Find the schema of a field, and whether it is a named field of a struct."""
+    """Return the schema of a field, and whether it is a named field of a struct."""
     properties = schema.get("properties")
     if properties is not None and name in properties:
         return properties[name], True
@@ -88,7 +88,7 @@ def _sub(schema: dict[str, Any], name: str) -> tuple[dict[str, Any], bool]:
 
 
 def _element(schema: dict[str, Any], keys: list[str], item: Any) -> str:
-    """Name an item of a list of type set or map."""
+    """Return the path element of an item of a list of type set or map."""
     if not keys or not isinstance(item, dict):
         return "v:" + _compact(item)
     if len(keys) == 1 and isinstance(item.get(keys[0]), str):
@@ -103,12 +103,12 @@ def _element(schema: dict[str, Any], keys: list[str], item: Any) -> str:
     return "k:" + _plainly.encode(found).decode()
 
 
-_plainly = msgspec.json.Encoder()  # keys are texts, numbers or booleans, put in order above
+_plainly = msgspec.json.Encoder()  # keys are texts, numbers or booleans, sorted above
 _compact = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, sort_keys=True).encode
 
 
 def _items(schema: dict[str, Any], keys: list[str], value: list[Any]) -> dict[str, list[Any]]:
-    """Group the items of a list by their names; more than one means duplicates."""
+    """Group the items of a list by their path elements; more than one means duplicates."""
     found: dict[str, list[Any]] = {}
     for item in value:
         found.setdefault(_element(schema, keys, item), []).append(item)
@@ -116,7 +116,7 @@ def _items(schema: dict[str, Any], keys: list[str], value: list[Any]) -> dict[st
 
 
 def field_set(schema: dict[str, Any], value: dict[str, Any]) -> FieldSet:
-    """Collect the fields that an applied object speaks about."""
+    """Return the fields of an applied object."""
     result: FieldSet = {}
     for name, item in value.items():
         sub, is_named = _sub(schema, name)
@@ -150,7 +150,7 @@ def _item_set(schema: dict[str, Any], value: list[Any]) -> FieldSet:
 
 
 def compare(schema: dict[str, Any], old: dict[str, Any], new: dict[str, Any]) -> Comparison:
-    """Tell which fields a change adds, modifies and removes."""
+    """Return which fields a change adds, modifies and removes."""
     result = Comparison({}, {}, {})
     _compare_objects(schema, old, new, result)
     return result
@@ -192,12 +192,12 @@ def _compare(schema: dict[str, Any], old: Any, new: Any, key: str, result: Compa
 
 
 def _are(kind: type, old: Any, new: Any) -> bool:
-    """Tell whether both are objects (or lists); null passes for an empty one."""
+    """Return whether both are objects (or lists); null counts as an empty one."""
     return isinstance(old, kind | None) and isinstance(new, kind | None)
 
 
 def _compare_kinds(schema: dict[str, Any], old: Any, new: Any, below: Comparison) -> None:
-    """A scalar became an object or the reverse: what was below is gone, what is below is new."""
+    """Compare a scalar that became an object, or the reverse: all below is removed or added."""
     below.removed.update(_below(schema, old))
     below.added.update(_below(schema, new))
 
@@ -235,7 +235,7 @@ def _compare_lists(
 
 
 def _everything(schema: dict[str, Any], value: Any) -> FieldSet:
-    """Collect a value with all that is below it, each node a member."""
+    """Return a value with everything below it, each node a member."""
     if not value:
         return {}
     if isinstance(value, dict):
@@ -266,7 +266,7 @@ def _every_item(schema: dict[str, Any], keys: list[str], value: list[Any]) -> Fi
 
 
 def merge(schema: dict[str, Any], live: Any, intent: Any) -> Any:
-    """Lay an applied value over a live one: applied scalars and atomic parts win."""
+    """Merge an applied value into a live one: applied scalars and atomic parts win."""
     if isinstance(live, dict) and isinstance(intent, dict | None) and live:
         if not _is_atomic_object(schema):
             result = dict(live)
@@ -287,7 +287,7 @@ def merge(schema: dict[str, Any], live: Any, intent: Any) -> Any:
 def _merge_lists(
     schema: dict[str, Any], keys: list[str], live: list[Any], intent: list[Any]
 ) -> list[Any]:
-    """Merge items by name: those of the intent in its order, others stay near their old place."""
+    """Merge items by key: those of the intent in its order, others stay near their old place."""
     items = schema.get("items") or _UNKNOWN
     before, after = _items(schema, keys, live), _items(schema, keys, intent)
     queue = list(after)
@@ -319,7 +319,7 @@ def _merge_lists(
 
 
 def named(schema: dict[str, Any], fields: FieldSet) -> FieldSet:
-    """Make the named fields on the way to a member members too, so that they can be removed."""
+    """Make the named fields on the path to a member members too, so that they can be removed."""
     result: FieldSet = {}
     for key, node in fields.items():
         if not node:
@@ -334,7 +334,7 @@ def named(schema: dict[str, Any], fields: FieldSet) -> FieldSet:
 
 
 def remove(schema: dict[str, Any], value: Any, fields: FieldSet) -> Any:
-    """Take the members of a set out of a value; what becomes empty by it is null."""
+    """Remove the members of a set from a value; a part that becomes empty is null."""
     if isinstance(value, dict):
         if _is_atomic_object(schema):
             return value
@@ -368,7 +368,7 @@ def _without(schema: dict[str, Any], value: Any, node: FieldSet) -> Any:
 
 
 def without_emptied(before: Any, after: Any) -> Any:
-    """Drop the nulls that `remove` left where it took all there was."""
+    """Drop the nulls that `remove` left where it removed everything."""
     if isinstance(after, dict) and isinstance(before, dict):
         return {
             name: without_emptied(before.get(name), value)
@@ -381,7 +381,7 @@ def without_emptied(before: Any, after: Any) -> Any:
 
 
 def zero(schema: dict[str, Any]) -> dict[str, Any]:
-    """Make the object that a built-in kind is before anything is set: its structs are there."""
+    """Return the empty object of a built-in kind: with its structs."""
     result: dict[str, Any] = {}
     for name, sub in schema.get("properties", {}).items():
         default = sub.get("default", _ABSENT)
@@ -395,7 +395,7 @@ def zero(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def misfits(schema: dict[str, Any], value: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
-    """Tell why an applied value cannot be tracked by its schema: unknown fields, duplicates."""
+    """Yield why an applied value cannot be tracked by its schema: unknown fields, duplicates."""
     if isinstance(value, dict):
         yield from _object_misfits(schema, value, path)
     elif isinstance(value, list):

@@ -1,4 +1,4 @@
-"""The string formats that a CRD schema can ask for; an unknown format is not checked."""
+"""The string formats of CRD schemas; an unknown format is not checked."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _DATE_TIME = re.compile(
 
 
 def parse_duration(text: str) -> int | None:
-    """Read a Go duration as nanoseconds, or give nothing if it is none."""
+    """Parse a Go duration as nanoseconds; nothing if it is invalid."""
     body = text.removeprefix("-").removeprefix("+") if text[:1] in "+-" else text
     if body == "0":
         return 0
@@ -86,10 +86,10 @@ _CHECKS: dict[str, Callable[[str], bool]] = {
 
 
 def is_known_format(name: str) -> bool:
-    """Tell whether a format is one that is checked."""
+    """Return whether a format is one that is checked."""
     return name.replace("-", "") in _CHECKS
 
 
 def has_format(name: str, text: str) -> bool:
-    """Tell whether a text has a known format."""
+    """Return whether a text has a known format."""
     return _CHECKS[name.replace("-", "")](text)

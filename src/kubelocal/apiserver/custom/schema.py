@@ -1,11 +1,11 @@
-"""Structural schemas (OpenAPI v3 with x-kubernetes-*): fill in defaults, prune, validate.
+"""Structural schemas (OpenAPI v3 with x-kubernetes-*): set defaults, prune, validate.
 
 A schema is the plain JSON of a CRD version's `openAPIV3Schema`, or of a built-in kind with its
 references resolved. Defaulting and pruning change the value in place and are idempotent.
-`validate` reports every problem, in Kubernetes' words, and accepts on update what was already
-there unchanged (ratcheting). Pure; called by the write path of the server.
-At another version than the one an object is kept in only `apiVersion` changes; the schema of the
-version asked for prunes and defaults, which also brings older objects up to date.
+`validate` reports every problem, in Kubernetes' words, and accepts unchanged values on update
+(ratcheting). Pure; called by the write path of the server. At another version than the stored one
+only `apiVersion` changes; the schema of the requested version prunes and sets defaults, which also
+brings older objects up to date.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _EMBEDDED = ("apiVersion", "kind", "metadata")
 
 
 def apply_defaults(schema: Schema, value: Any) -> None:
-    """Fill in what the schema gives a default for; drop nulls that it does not allow.
+    """Set the defaults of the schema; drop nulls that it does not allow.
 
-    Metadata, which is the same for all kinds, loses what is empty in it.
+    Empty fields of metadata, which is the same for all kinds, are dropped.
     """
     if isinstance(value, dict) and isinstance(value.get("metadata"), dict):
         writable(definition(OBJECT_META), value["metadata"])
@@ -66,7 +66,7 @@ def _is_bad_null(schema: Schema, value: Any) -> bool:
 
 
 def prune(schema: Schema, value: Any) -> list[str]:
-    """Remove what the schema does not specify; tell the paths of what was removed."""
+    """Remove fields that the schema does not specify; return their paths."""
     dropped: list[str] = []
     if isinstance(value, dict):
         _prune_object(schema, value, "", dropped, is_resource=True)
@@ -107,14 +107,14 @@ def _prune_object(
 
 
 def at_version(resource: Resource, body: bytes) -> bytes:
-    """Return a stored body as this version of the resource shows it."""
+    """Return a stored body at this version of the resource."""
     if resource.custom is None or not resource.custom.rereads:
         return body
     return encode(convert(resource, decode(body)))
 
 
 def convert(resource: Resource, value: Object) -> Object:
-    """Return a stored object as this version of the resource shows it; changes it in place."""
+    """Return a stored object at this version of the resource; changes it in place."""
     if resource.custom is not None and resource.custom.rereads:
         value["apiVersion"] = resource.api_version
         prune(resource.custom.schema, value)

@@ -1,7 +1,7 @@
-"""Whether the schema of a CRD is structural: what a CustomResourceDefinition may not say.
+"""Checks that the schema of a CRD is structural.
 
-What is checked is what a server could not serve, and what people get wrong: types that are missing,
-lists without items or keys, defaults that break their own schema, patterns that do not compile.
+Checked are schemas that a server could not serve, and common mistakes: missing types, lists without
+items or keys, defaults that violate their own schema, patterns that do not compile.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _Schema = dict[str, Any]
 
 
 def check_structural(schema: _Schema, at: str = "schema") -> list[Cause]:
-    """Find everything for which a CRD with this schema is refused, CEL rules left aside."""
+    """Return everything for which a CRD with this schema is refused, except for CEL rules."""
     found = list(_node(schema, at))
     if schema.get("type", "object") != "object":
         found.append(invalid(f"{at}.type", schema["type"], "must be object at the root"))
@@ -49,7 +49,7 @@ def check_structural(schema: _Schema, at: str = "schema") -> list[Cause]:
 
 
 def _below(schema: _Schema, path: str) -> Iterator[tuple[_Schema, str]]:
-    """Yield the schemas of what a value contains, and where they stand."""
+    """Yield the schemas of the parts of a value, with their paths."""
     for name, sub in (schema.get("properties") or {}).items():
         yield sub, f"{path}.properties[{name}]"
     for word in ("items", "additionalProperties"):
@@ -58,7 +58,7 @@ def _below(schema: _Schema, path: str) -> Iterator[tuple[_Schema, str]]:
 
 
 def _node(schema: _Schema, path: str) -> Iterator[Cause]:
-    """Follow the part of a schema that carries values; types must be given all the way."""
+    """Check the part of a schema that describes values; every value needs a type."""
     kind = schema.get("type", "")
     is_free = schema.get("x-kubernetes-preserve-unknown-fields")
     if kind and kind not in _TYPES:
@@ -83,7 +83,7 @@ def _node(schema: _Schema, path: str) -> Iterator[Cause]:
 
 
 def _values(schema: _Schema, path: str) -> Iterator[Cause]:
-    """Check what a schema says of values: in combinations it may say nothing else."""
+    """Check the constraints of values: combinations may contain nothing else."""
     pattern = schema.get("pattern")
     if pattern:
         try:
@@ -130,7 +130,7 @@ def _list_type(schema: _Schema, path: str) -> Iterator[Cause]:
 
 
 def _defaults(schema: _Schema, path: str) -> Iterator[Cause]:
-    """A default must itself be valid, or no object could be written."""
+    """Check that a default is itself valid, or no object could be written."""
     if "default" in schema:
         for cause in validate(schema, schema["default"]):
             tail = "" if cause.field == "<nil>" else f".{cause.field}"

@@ -1,7 +1,7 @@
 """Validation of a value against a structural schema, with the wording of a real API server.
 
-All problems are reported. On update a part that is equal to its old counterpart is accepted as
-it is; counterparts are found by field name and, in lists of type map, by key.
+All problems are reported. On update a part that is equal to its old counterpart is accepted;
+counterparts are found by field name and, in lists of type map, by key.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _TYPE_NAMES = {str: "string", bool: "boolean", int: "integer", float: "number", 
 
 
 def validate(schema: dict[str, Any], value: Any, old: Any = ABSENT) -> list[Cause]:
-    """Find everything in a value that its schema does not allow and that was not so before."""
+    """Return everything in a value that its schema does not allow and that is new."""
     if old is None:
         old = ABSENT
     causes = list(_check(schema, value, "", old))
@@ -75,7 +75,7 @@ def same(left: Any, right: Any) -> bool:
         return False
     if not isinstance(left, dict | list):
         return isinstance(left, bool) == isinstance(right, bool)
-    # Most values that are equal read the same, and only the others are looked through.
+    # Most equal values have the same text, and only the others are compared deeply.
     return _encoder.encode(left) == _encoder.encode(right) or _same_below(left, right)
 
 
@@ -88,7 +88,7 @@ def _same_below(left: Any, right: Any) -> bool:
 
 
 def type_of(value: Any) -> str:
-    """Name the JSON type of a value as the validator prints it."""
+    """Return the JSON type of a value as the validator prints it."""
     if value is None:
         return "null"
     if type(value) is int and not -(2**63) <= value < 2**63:
@@ -118,7 +118,7 @@ def _check_type(schema: dict[str, Any], value: Any, path: str) -> Iterator[Cause
 
 
 def _field(path: str) -> str:
-    """Give the field of a cause: a problem of the whole object has Go's nil path."""
+    """Return the field of a cause: a problem of the whole object has Go's nil path."""
     return path.removeprefix(".") or "<nil>"
 
 
@@ -131,7 +131,7 @@ def _check_enum(schema: dict[str, Any], value: Any, path: str) -> Iterator[Cause
 
 
 def _check_string(schema: dict[str, Any], value: str, path: str) -> Iterator[Cause]:
-    """Report the first of length and pattern that fails, then the format, as the real one does."""
+    """Report the first violation of length and pattern, then the format, as Kubernetes does."""
     field = _field(path)
     limit, least, pattern = (schema.get(key) for key in ("maxLength", "minLength", "pattern"))
     if limit is not None and len(value) > limit:
@@ -148,7 +148,7 @@ def _check_string(schema: dict[str, Any], value: str, path: str) -> Iterator[Cau
 
 @lru_cache(maxsize=4096)
 def go_pattern(pattern: str) -> re.Pattern[str]:
-    """Compile a pattern written for Go, where $ is the very end and POSIX classes are known."""
+    """Compile a pattern in Go's syntax, where $ is the very end and POSIX classes are known."""
     for name, characters in _CLASSES.items():
         pattern = pattern.replace(name, characters)
     pattern = pattern.replace("\\z", "\\Z")
@@ -212,7 +212,7 @@ def _check_list(schema: dict[str, Any], value: list[Any], path: str, old: Any) -
 
 
 def map_key(schema: dict[str, Any], item: Any) -> tuple[str, ...] | None:
-    """Give the identity of an item in a list of type map, or nothing if it has none."""
+    """Return the key of an item in a list of type map, or nothing if it has none."""
     if not isinstance(item, dict):
         return None
     properties = schema.get("items", {}).get("properties", {})
@@ -299,7 +299,7 @@ def _check_one_of(
 
 
 def _check_lists(schema: dict[str, Any], value: Any, path: str) -> Iterator[Cause]:
-    """Report items that a list of type set or map holds twice."""
+    """Report duplicates in a list of type set or map."""
     if isinstance(value, list):
         yield from _check_unique(schema, value, path)
         items = schema.get("items")

@@ -21,7 +21,7 @@ class Column(Struct, frozen=True):
     description: str = ""
 
     def definition(self) -> Object:
-        """Return the column as a Table carries it."""
+        """Return the column in the form of a Table."""
         return {
             "name": self.name,
             "type": self.type,

@@ -1,4 +1,4 @@
-"""Discovery: what is served, told in one aggregated document or group by group."""
+"""Discovery: the served resources, in one aggregated document or group by group."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _ORDER = ("", "apiextensions.k8s.io", "apps", "authentication.k8s.io", "authoriz
 
 
 class Discovery:
-    """Answers the discovery paths from the table of resources."""
+    """Serves the discovery paths from the table of resources."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
 
     def answer(self, path: str, accept: str, host: str) -> Response | None:
-        """Answer a discovery path, or nothing if it is not one."""
+        """Return a discovery document, or nothing if the path is not one."""
         parts = [part for part in path.split("/") if part]
         match parts:
             case ["api"]:
@@ -54,7 +54,7 @@ class Discovery:
         return None
 
     def groups(self) -> list[str]:
-        """Return the groups served, the core group first."""
+        """Return the served groups, the core group first."""
         found = dict.fromkeys(resource.group for resource in self._registry.resources())
         known = [group for group in _ORDER if group in found]
         return known + [group for group in found if group not in known]
@@ -195,7 +195,7 @@ def _plain_sub(row: Resource, sub: Subresource) -> Object:
 
 
 def _response_kind(row: Resource, kind: str) -> Object:
-    """Return the kind of an answer; built-ins leave out the group they are listed under."""
+    """Return the kind of a response; built-ins omit the group under which they are listed."""
     if row.custom is None:
         return {"group": "", "version": "", "kind": kind}
     return {"group": row.group, "version": row.version, "kind": kind}

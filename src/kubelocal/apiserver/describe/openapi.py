@@ -1,7 +1,7 @@
 """OpenAPI v3 as kubectl reads it: an index, and one document for each group and version.
 
-kubectl looks here for the fields of a kind (`explain`, `diff`), and for whether the server can
-validate them itself (`apply`): a PATCH operation that takes `fieldValidation`.
+kubectl reads here the fields of a kind (`explain`, `diff`), and whether the server can validate
+them itself (`apply`): a PATCH operation with the parameter `fieldValidation`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _META = "io.k8s.apimachinery.pkg.apis.meta.v1"
 _CRD = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions"
 _V2 = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 _EMPTY_V2 = b"\x0a\x032.0\x12\x14\x0a\x0aKubernetes\x12\x06v1.34."
-# A version 2 document without paths (swagger: "2.0", info.title, info.version): kubectl looks
-# there for kinds that version 3 does not have, and finds that they are not there either.
+# A version 2 document without paths (swagger: "2.0", info.title, info.version): kubectl reads it
+# for kinds that version 3 does not have, and finds that they are not there either.
 _OPTIONS = ("dryRun", "fieldManager", "fieldValidation", "force")
 
 
@@ -47,7 +47,7 @@ def _referring(schema: Any) -> Any:
 
 
 class OpenApi:
-    """Answers the OpenAPI paths from the table of resources."""
+    """Serves the OpenAPI paths from the table of resources."""
 
     def __init__(self, registry: Registry, discovery: Discovery) -> None:
         self._registry = registry
@@ -56,7 +56,7 @@ class OpenApi:
         self._revision = -1
 
     def answer(self, path: str) -> Response | None:
-        """Answer an OpenAPI path, or nothing if there is no such document."""
+        """Return an OpenAPI document, or nothing if there is no such document."""
         if self._revision != self._registry.revision:
             self._revision = self._registry.revision
             self._cache.clear()
@@ -144,7 +144,7 @@ def _custom(row: Resource) -> Object:
 
 
 def _collect(name: str, found: Object) -> Object:
-    """Add a schema and all it refers to; return the schema, free to be changed."""
+    """Add a schema and all that it refers to; return a copy of it that may be changed."""
     if name in found:
         known: Object = found[name]
         return known

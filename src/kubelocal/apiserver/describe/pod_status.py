@@ -1,4 +1,4 @@
-"""The one word that tells how a pod is, as `kubectl get pods` shows it, and its counts."""
+"""The status of a pod as one word in `kubectl get pods`, and its counts."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def container_counts(pod: Object) -> tuple[int, int, int, str | None]:
 
 
 def shown_status(pod: Object) -> str:
-    """Return the word for how a pod is."""
+    """Return the status of a pod as one word."""
     status = pod.get("status") or {}
     shown: str = status.get("reason") or status.get("phase", "")
     conditions = status.get("conditions") or ()
@@ -68,7 +68,7 @@ def _ended(ended: Object, prefix: str = "") -> str:
 
 
 def _initial(pod: Object, status: Object) -> str:
-    """Return the word for a pod that still initializes, or nothing."""
+    """Return the status of a pod that still initializes, or nothing."""
     total = len((pod.get("spec") or {}).get("initContainers") or ())
     for number, one in enumerate(status.get("initContainerStatuses") or ()):
         state = one.get("state") or {}

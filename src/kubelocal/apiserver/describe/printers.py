@@ -1,8 +1,8 @@
-"""The columns people know from `kubectl get`, for each built-in kind that has its own.
+"""The columns of `kubectl get`, for each built-in kind that has its own.
 
 `columns.json` lists them by kind. `*` after a name: only in wide output; `#`: a number; after `=`
-where in the object it stands (`#` before it: how many are there) and what to show if it does not.
-Every other column is a function here, of its kind or of all kinds.
+the path of the value (`#` before it: its length) and the text to show if it is missing. Every other
+column is a function here, of its kind or of all kinds.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _COLUMN = re.compile(r"([^*#=]+)(\*?)(#?)(?:=(#?)([^|]+)(?:\|(.*))?)?")
 
 @cache
 def printer_of(kind: str) -> Printer | None:
-    """Return the columns of a kind and what fills them, if it has its own."""
+    """Return the columns of a kind and the functions of their cells, if it has its own."""
     texts: dict[str, list[str]] = msgspec.json.decode(
         files(__package__).joinpath("columns.json").read_bytes()
     )

@@ -1,4 +1,4 @@
-"""Tables: how `kubectl get` shows objects, computed where the objects are."""
+"""Tables: the rows of `kubectl get`, computed by the server."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Tables:
         }
 
     def renderer(self, resource: Resource, include: str) -> Callable[[str, Entry], bytes]:
-        """Return how watch events become tables of one row; only the first names its columns."""
+        """Return how watch events become tables of one row; only the first defines columns."""
         printer = _printer(resource)
         sent = False
 
@@ -218,7 +218,7 @@ def _steps(path: str) -> tuple[tuple[str, Any], ...]:
 
 
 def find(path: str, value: Any) -> list[Any]:
-    """Return everything a path leads to."""
+    """Return all values at a path."""
     found = [value]
     for kind, argument in _steps(path):
         found = [below for one in found for below in _walk(kind, argument, one)]

@@ -1,4 +1,4 @@
-"""Bodies of requests and answers: JSON, YAML and protobuf, and what Go says of broken ones.
+"""Bodies of requests and responses: JSON, YAML and protobuf, and decoding errors.
 
 Called by `verbs` and `describe`; begin with `bodies`.
 """

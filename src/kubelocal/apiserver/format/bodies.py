@@ -1,7 +1,7 @@
-"""Request bodies and answers: which formats are read and written, and how strictly.
+"""Bodies of requests and responses: which formats are read and written, and how strictly.
 
-Bodies come as JSON, as YAML, or as the protobuf that typed clients send. Whatever cannot be read
-is refused before anything else looks at it: too big, too deep, not text, not an object.
+Bodies come as JSON, as YAML, or as the protobuf that typed clients send. A body that cannot be
+read is refused before anything else: too big, too deep, not text, not an object.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _BROKEN: Any = object()
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """What the client wants to be answered with."""
+    """The format of the response that the client wants."""
 
     view: str = ""  # "", Table or PartialObjectMetadata
     version: str = "v1"
@@ -55,7 +55,7 @@ class Wanted(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=128)
 def wanted(accept: str) -> Wanted:
-    """Choose what to answer with from an Accept header: the first we can write."""
+    """Choose the format of a response from an Accept header: the first that is supported."""
     if not accept:
         return Wanted()
     for part in accept.split(","):
@@ -73,7 +73,7 @@ def wanted(accept: str) -> Wanted:
 
 
 def answer(status: int, body: bytes, call: Call | None = None) -> Response:
-    """Return a whole answer in JSON, or in YAML for those who ask for it, with warnings."""
+    """Return a whole response in JSON, or in YAML for clients that want it, with warnings."""
     headers = {"content-type": _JSON, "cache-control": "no-cache, private"}
     if call is not None:
         if call.flag("pretty"):
@@ -87,7 +87,7 @@ def answer(status: int, body: bytes, call: Call | None = None) -> Response:
 
 
 def answer_object(status: int, value: Object, call: Call | None = None) -> Response:
-    """Return an answer that is one object."""
+    """Return a response that is one object."""
     return answer(status, encode(value), call)
 
 
@@ -100,13 +100,13 @@ def _media(call: Call) -> str:
 
 
 def check_size(body: bytes) -> None:
-    """Refuse what is bigger than an object may be."""
+    """Refuse a body that is larger than an object may be."""
     if len(body) > LIMIT:
         raise too_large(LIMIT)
 
 
 def read_body(call: Call, resource: Resource | None = None) -> tuple[Object, list[str]]:
-    """Return the object in a body, and the paths of the fields given twice in it."""
+    """Return the object in a body, and the paths of its duplicate fields."""
     body = call.request.body
     check_size(body)
     media = _media(call)
@@ -135,13 +135,13 @@ def _unrecognized(kind: str, body: bytes, value: Any) -> StatusError:
 
 
 def _read_json(body: bytes, twice: list[tuple[int, str]]) -> Any:
-    """Return what a JSON text holds; remember which keys of which objects came twice."""
+    """Decode a JSON text; record the duplicate keys of its objects."""
     try:
         value = msgspec.json.decode(body)
         if msgspec.json.encode(value) == body:
-            return value  # as programs write it; nothing came twice, or it would be shorter now
+            return value  # as programs write it: it has no duplicate, or it would be shorter now
     except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
-        pass  # said below in the words clients know
+        pass  # reported below in Kubernetes' wording
 
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(items)
@@ -174,7 +174,7 @@ def _refuse(text: str) -> Any:
 
 
 def read_yaml(body: bytes) -> Any:
-    """Return what a YAML (or JSON) text holds."""
+    """Decode a YAML (or JSON) text."""
     if body.lstrip()[:1] == b"{":
         try:
             return msgspec.json.decode(body)
@@ -186,7 +186,7 @@ def read_yaml(body: bytes) -> Any:
 
 
 def _yaml() -> ModuleType:
-    """Load what few clients need."""
+    """Load the YAML module, which few clients need."""
     return import_module("kubelocal.apiserver.format.yaml_text")
 
 
@@ -208,7 +208,7 @@ def read_patch(call: Call, accepted: tuple[str, ...]) -> tuple[str, Any]:
 
 
 def refusal(error: StatusError) -> Response:
-    """Return a refusal as an answer."""
+    """Return an error as a response."""
     headers = {"content-type": _JSON, "cache-control": "no-cache, private"}
     if error.retry_after is not None:
         headers["retry-after"] = str(error.retry_after)

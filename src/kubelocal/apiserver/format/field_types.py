@@ -1,4 +1,4 @@
-"""Whether the values of an object are of the types of their fields, and what is wrong if not."""
+"""Checks that the values of an object have the types of their fields."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TYPES: dict[str, tuple[type, ...]] = {
 
 
 def syntax_error(body: bytes) -> str:
-    """Say what is wrong with a text that is no JSON."""
+    """Return what is wrong with a text that is not JSON."""
     try:
         json.loads(body)
     except RecursionError:
@@ -38,12 +38,12 @@ def syntax_error(body: bytes) -> str:
 
 
 def type_name(value: Any) -> str:
-    """Name the JSON type of a value."""
+    """Return the JSON type of a value."""
     return _NAMES.get(type(value), "object")
 
 
 def mistyped(schema: Schema, value: Any, path: str = "") -> str | None:
-    """Say of the first value that does not fit its field where it is and what was expected."""
+    """Return where the first value of a wrong type is and what was expected, or nothing."""
     if value is None:
         return None
     kind = "object" if "properties" in schema else schema.get("type", "")

@@ -1,9 +1,9 @@
 """Reads the protobuf bodies that typed commands of kubectl send.
 
-A body is an envelope: four magic bytes, then which kind it is, then the message. Field numbers
-come from a table made of Kubernetes' own definitions; what the JSON of a kind looks like is known
-from its schema: Go writes every field that is no pointer, so zeros its JSON would leave out are
-dropped here, and parts that its JSON inlines are inlined, or wrapped less deeply.
+A body is an envelope: four magic bytes, then its kind, then the message. Field numbers come from a
+table made of Kubernetes' own definitions; the JSON form of a kind is known from its schema: Go
+writes every field that is not a pointer, so zeros that its JSON would omit are dropped here, and
+parts that its JSON inlines are inlined, or wrapped less deeply.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def _pair(kind: str, content: int | bytes, depth: int) -> tuple[str, Any]:
 
 def _bytes(content: int | bytes) -> bytes:
     if isinstance(content, int):
-        raise ValueError("a number stands where a text is expected")  # noqa: TRY004
+        raise ValueError("expected a text, found a number")  # noqa: TRY004
     return content
 
 
@@ -150,12 +150,12 @@ def _value(kind: str, content: int | bytes, depth: int) -> Any:
             number = struct.unpack("<d", _bytes(content))[0]
             return int(number) if number.is_integer() and abs(number) < _EXPONENT else number
     if not isinstance(content, int):
-        raise ValueError("a text stands where a number is expected")  # noqa: TRY004
+        raise ValueError("expected a number, found a text")  # noqa: TRY004
     return content - (1 << 64) if content >= 1 << 63 else content
 
 
 def _special(name: str, found: dict[str, Any]) -> Any:
-    """Return what the JSON of some messages is, where it is not an object of their fields."""
+    """Return the JSON of messages that is not an object of their fields."""
     match name:
         case "resource.Quantity":
             return found.get("string", "")
@@ -179,10 +179,10 @@ def _special(name: str, found: dict[str, Any]) -> Any:
 
 
 def _schema_props(found: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema as JSON writes it: words with dashes and dollars, and no zeros.
+    """Return a schema in JSON form: words with dashes and dollars, and no zeros.
 
-    Its zeros are dropped here because `items` and its like may hold anything as far as their own
-    schema tells, so no caller knows which are zeros of Go and which were meant.
+    Its zeros are dropped here because `items` and similar fields may hold anything according to
+    their own schema, so no caller knows which are zeros of Go and which were meant.
     """
     words = definition(_SCHEMA_PROPS)["properties"]
     shown: dict[str, Any] = {}
@@ -203,7 +203,7 @@ def _instant(found: dict[str, Any], *, micro: bool) -> str | None:
 
 
 def _as_json(schema: dict[str, Any], value: Any) -> Any:
-    """Return a message as its kind's JSON has it."""
+    """Return a message in the JSON form of its kind."""
     if isinstance(value, bytes):
         return msgspec.to_builtins(value)
     if isinstance(value, list):

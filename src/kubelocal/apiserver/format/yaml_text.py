@@ -1,4 +1,4 @@
-"""YAML as Kubernetes reads and writes it. Imported only for clients that speak it."""
+"""YAML as Kubernetes reads and writes it. Imported only for clients that use it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def dump(value: Any) -> bytes:
 
 
 def load(body: bytes) -> Any:
-    """Return what a YAML text holds; refuse what is none, or would be huge."""
+    """Decode a YAML text; refuse invalid and huge ones."""
     try:
         text = body.decode("utf-8")
         if b"*" in body and any(isinstance(e, yaml.AliasEvent) for e in yaml.parse(text)):

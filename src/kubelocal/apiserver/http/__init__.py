@@ -1,4 +1,4 @@
-"""HTTP and websockets: bytes to calls and back.
+"""HTTP and websockets: from bytes to calls and back.
 
 `listener` accepts connections, `connection` is one of them, `wire` parses requests without doing
 any I/O, `streams` is exec and logs over `websocket` and `channels`. Called by `daemon`; begin with

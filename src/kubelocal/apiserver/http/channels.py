@@ -1,7 +1,7 @@
 """The channel protocols of `kubectl exec` over a websocket: v4 and v5 of `channel.k8s.io`.
 
-Each message starts with one byte that names the channel. `serve` joins an `ExecSession` to a
-websocket given as a small port, so that the HTTP front end needs no knowledge of either.
+Each message starts with one byte that names the channel. `serve` connects an `ExecSession` to a
+websocket given as a small protocol, so that the HTTP front end needs no knowledge of either.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kubelocal.apiserver.pod_api import ExecExit, ExecSession, Output
 __all__ = ["PROTOCOLS", "Socket", "choose", "serve", "status_of"]
 
 PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
-"""In the order in which a server prefers them."""
+"""The protocols in the order of the server's preference."""
 
 _STDIN, _STDOUT, _STDERR, _ERROR, _RESIZE, _CLOSE = 0, 1, 2, 3, 4, 255
 _CHANNEL_OF = {Output.STDOUT: _STDOUT, Output.STDERR: _STDERR}
@@ -39,7 +39,7 @@ class _Size(msgspec.Struct, frozen=True):
 
 
 def choose(offered: list[str]) -> str | None:
-    """Pick the protocol to speak from those the client offers, or None."""
+    """Return the protocol to use of those that the client offers, or None."""
     return next((protocol for protocol in PROTOCOLS if protocol in offered), None)
 
 
@@ -60,7 +60,7 @@ def status_of(end: ExecExit) -> dict[str, Any]:
 async def serve(session: ExecSession, socket: Socket, protocol: str) -> None:
     """Run one exec session to its end over a websocket.
 
-    Guarantees: output is sent whole before the status; the command is ended when the peer goes.
+    Guarantees: output is sent whole before the status; the command ends when the peer is gone.
     """
     closes_input = protocol == PROTOCOLS[0]
     reading = asyncio.ensure_future(_pump_input(session, socket, closes_input=closes_input))

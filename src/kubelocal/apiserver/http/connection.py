@@ -1,9 +1,9 @@
-"""One connection of a client: requests in their order, answers, streams and websockets.
+"""One connection of a client: requests in their order, responses, streams and websockets.
 
-Nearly every request is answered within the call that brought its last byte; only what has to wait
-(a webhook, a log, a command in a pod) gets a task. A watch is no task either: it is woken by
-changes and by timers. What a client does not read is bounded: large answers are written piece by
-piece, and a client that takes nothing for a minute is cut off.
+Nearly every request is handled within the call that received its last byte; only what has to wait
+(a webhook, a log, a command in a pod) gets a task. A watch has no task either: changes and timers
+wake it. Data that a client does not read is bounded: large responses are written piece by piece,
+and a client that reads nothing for a minute is disconnected.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ __all__ = ["Connection", "Service", "WebSocket"]
 _STALLED = 60.0
 _LINGER, _UNWANTED = 5.0, 64 * 1024 * 1024
 _PIECE = 128 * 1024
-_WAITING = 64 * 1024  # bytes of later requests that are kept while one is answered
+_WAITING = 64 * 1024  # bytes of later requests that are kept while one is handled
 
 
 class Service(Protocol):
@@ -54,33 +54,33 @@ class Service(Protocol):
     perform: Perform
 
     def identify(self, message: Message, certificate: Any) -> User:
-        """Return who sent a request."""
+        """Return the user of a request."""
 
     def begin(self, message: Message, user: User) -> Steps[Answer]:
-        """Begin to answer a request."""
+        """Begin to handle a request."""
 
     def failed(self, error: Exception, request: str) -> Response:
-        """Log a failure that is a bug of ours, or of the disk, and return its answer."""
+        """Log a failure that is a bug of the server, or of the disk, and return a 500."""
 
-    async def converse(self, connection: Connection, message: Message, connect: Connect) -> None:
-        """Carry on a conversation with a pod to its end."""
+    async def stream_pod(self, connection: Connection, message: Message, connect: Connect) -> None:
+        """Serve a stream of a pod to its end."""
 
 
 class Connection(asyncio.Protocol):
-    """Speaks HTTP/1.1 with one client."""
+    """Handles HTTP/1.1 with one client."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
         self._reader = RequestReader(LIMIT)
-        self._message: Message | None = None  # the request that is being answered
-        self._user: User | None = None  # known for good when a certificate names them
+        self._message: Message | None = None  # the request that is being handled
+        self._user: User | None = None  # known from then on when a certificate names them
         self._task: asyncio.Task[None] | None = None
         self._feed: FeedWriter | None = None
         self._socket: WebSocket | None = None
         self._unsent: memoryview | None = None
-        self._unwanted: int | None = None  # bytes thrown away since nothing more is read
+        self._unwanted: int | None = None  # bytes discarded since nothing more is read
         self._has_begun = False
         self._stall: asyncio.TimerHandle | None = None
         self._room = asyncio.Event()
@@ -90,18 +90,18 @@ class Connection(asyncio.Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Tell whether no request is being answered."""
+        """Return whether no request is being handled."""
         return self._message is None
 
-    # what the transport tells
+    # Callbacks of the transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the way to the client."""
+        """Keep the transport to the client."""
         self._transport = cast("asyncio.Transport", transport)
         self._service.connections.add(self)
 
     def data_received(self, data: bytes) -> None:
-        """Take in what came; answer what is whole."""
+        """Read the received bytes; handle each complete request."""
         self.last_heard = self._loop.time()
         if self._unwanted is not None:
             self._unwanted += len(data)
@@ -118,7 +118,7 @@ class Connection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def connection_lost(self, _error: Exception | None) -> None:
-        """Let go of everything that was for this client."""
+        """Release everything that belongs to this client."""
         self.is_lost = True
         self._service.connections.discard(self)
         self._unstall()
@@ -136,7 +136,7 @@ class Connection(asyncio.Protocol):
         self._stall = self._loop.call_later(_STALLED, self._transport.abort)
 
     def resume_writing(self) -> None:
-        """Go on with what was to be written."""
+        """Continue writing."""
         self._unstall()
         self._room.set()
         if self._unsent is not None:
@@ -152,7 +152,7 @@ class Connection(asyncio.Protocol):
     # requests
 
     def _advance(self) -> None:
-        """Answer requests until one is not whole yet or not answered at once."""
+        """Handle requests until one is not complete yet or has to wait."""
         while self._is_free() and not self._transport.is_closing():
             try:
                 message = self._reader.next()
@@ -170,7 +170,7 @@ class Connection(asyncio.Protocol):
         return self._message is None and self._unwanted is None
 
     def _refuse(self, error: BadRequest) -> None:
-        """Answer what is no request, and hang up."""
+        """Respond to bytes that are not a request, and close the connection."""
         answer = refusal(too_large(LIMIT))
         if error.status != 413:
             text = f"{error.status}: {error.why}\n".encode()
@@ -178,7 +178,7 @@ class Connection(asyncio.Protocol):
         headers = [*answer.headers.items(), ("content-length", str(len(answer.body)))]
         self._transport.write(head(answer.status, [*headers, ("connection", "close")]))
         self._transport.write(answer.body)
-        # who is still sending reads the answer only afterwards, if the connection lives so long
+        # a client that is still sending reads the response only afterwards, if the connection lasts
         self._unwanted = 0
         self._loop.call_later(_LINGER, self._transport.close)
 
@@ -191,7 +191,7 @@ class Connection(asyncio.Protocol):
             self._send(done.value)
         except StatusError as error:
             self._send(refusal(error))
-        except Exception as error:  # the request dies, not the server
+        except Exception as error:  # the request fails, not the server
             self._send(self._failed(error))
         else:
             self._task = self._loop.create_task(self._wait(steps, effect))
@@ -207,13 +207,13 @@ class Connection(asyncio.Protocol):
         return self._service.failed(error, self._request())
 
     def _request(self) -> str:
-        """What was asked, for the log."""
+        """Method and path of the request, for the log."""
         if self._message is None:
             return "a request"
         return f"{self._message.request.method} {self._message.request.path}"
 
     async def _wait(self, steps: Steps[Answer], effect: CallWebhook) -> None:
-        """Answer a request that needs the world outside."""
+        """Handle a request that needs the outside world."""
         try:
             answer = await finish(steps, effect, self._service.perform)
         except Exception as error:
@@ -235,14 +235,14 @@ class Connection(asyncio.Protocol):
                 )
                 self._feed.flush()
             case Connect():
-                talk = self._service.converse(self, self._message, answer)
-                self._task = self._loop.create_task(self._talk(talk))
+                talk = self._service.stream_pod(self, self._message, answer)
+                self._task = self._loop.create_task(self._run_stream(talk))
 
     def _fed(self) -> None:
         self._feed = None
         self.end()
 
-    async def _talk(self, talk: Awaitable[None]) -> None:
+    async def _run_stream(self, talk: Awaitable[None]) -> None:
         try:
             await talk
         except ConnectionError:
@@ -255,13 +255,13 @@ class Connection(asyncio.Protocol):
             if self._socket is None and not self.is_lost:
                 self._advance()
 
-    # answers
+    # Responses
 
     def respond(self, response: Response) -> None:
-        """Write a whole answer."""
+        """Write a whole response."""
         assert self._message is not None
         if self._has_begun:
-            self.abort()  # half an answer is out; its end must not look like one
+            self.abort()  # half a response was sent; its end must not look complete
             return
         headers = [
             *response.headers.items(),
@@ -282,7 +282,7 @@ class Connection(asyncio.Protocol):
             self._write_pieces()
 
     def _write_pieces(self) -> None:
-        """Write a large answer as far as the client takes it."""
+        """Write a large response as fast as the client reads it."""
         while self._unsent is not None and not self.is_lost:
             piece, self._unsent = self._unsent[:_PIECE], self._unsent[_PIECE:]
             if not self._unsent:
@@ -295,7 +295,7 @@ class Connection(asyncio.Protocol):
             self._advance()
 
     def begin(self, headers: list[tuple[str, str]]) -> None:
-        """Begin an answer that comes in pieces."""
+        """Begin a response that is sent in pieces."""
         assert self._message is not None
         self._has_begun = True
         headers = [
@@ -308,19 +308,19 @@ class Connection(asyncio.Protocol):
         self._transport.write(head(200, headers))
 
     def write(self, content: bytes) -> None:
-        """Write a piece of an answer that was begun."""
+        """Write a piece of a response that was begun."""
         assert self._message is not None
         if content and not self.is_lost:
             self._transport.write(chunk(content) if self._message.has_chunks else content)
 
     async def drain(self) -> None:
-        """Wait until the client has taken most of what was written."""
+        """Wait until the client has read most of what was written."""
         await self._room.wait()
         if self.is_lost:
             raise ConnectionResetError("the client is gone")
 
     def end(self) -> None:
-        """End an answer that was begun."""
+        """End a response that was begun."""
         if self._message is None or self.is_lost:
             return
         if self._message.has_chunks:
@@ -338,7 +338,7 @@ class Connection(asyncio.Protocol):
             self._transport.resume_reading()
 
     def upgrade(self, protocol: str) -> WebSocket:
-        """Go on as a websocket; the request must have asked for it."""
+        """Continue as a websocket; the request must be an upgrade."""
         assert self._message is not None
         headers = [
             ("upgrade", "websocket"),
@@ -352,11 +352,11 @@ class Connection(asyncio.Protocol):
         return self._socket
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._transport.close()
 
     def abort(self) -> None:
-        """Hang up at once."""
+        """Close the connection at once."""
         self._transport.abort()
 
 
@@ -373,7 +373,7 @@ class WebSocket:
         self._is_closed = False
 
     def feed(self, data: bytes) -> None:
-        """Take in what the peer sent."""
+        """Read bytes of the peer."""
         self._reader.feed(data)
         while not self._is_closed:
             match self._reader.next():
@@ -389,7 +389,7 @@ class WebSocket:
             self._transport.pause_reading()
 
     def lose(self) -> None:
-        """Take note that the peer is gone."""
+        """Record that the peer is gone."""
         self._is_closed = True
         self._messages.put_nowait(None)
 
@@ -408,7 +408,7 @@ class WebSocket:
         await self._drain()
 
     def close(self, reason: bytes = b"\x03\xe8") -> None:
-        """Say goodbye and hang up; by default because all is said."""
+        """Send a close frame and close the connection; by default as a normal end."""
         if not self._is_closed:
             self._is_closed = True
             self._transport.write(frame(CLOSE, reason))

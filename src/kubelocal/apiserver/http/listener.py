@@ -1,7 +1,7 @@
 """The HTTPS front end: sockets, certificates and streams around the server core.
 
-Everything a client sends is bounded before it is read, and everything it does not read is bounded
-after it is written. Connections that say nothing for a while are closed.
+Everything that a client sends is bounded before it is read, and everything that it does not read
+is bounded after it is written. Idle connections are closed.
 """
 
 from __future__ import annotations
@@ -82,15 +82,15 @@ class HttpServer:
         self._sweeping = loop.call_later(_SWEEP, self._sweep)
 
     def identify(self, message: Message, certificate: Any) -> User:
-        """Return who sent a request."""
+        """Return the user of a request."""
         return self._authenticator.identify(dict(message.request.headers), certificate)
 
     def begin(self, message: Message, user: User) -> Steps[Answer]:
-        """Begin to answer a request."""
+        """Begin to handle a request."""
         return self._server.handle(message.request, user)
 
-    async def converse(self, connection: Connection, message: Message, connect: Connect) -> None:
-        """Carry on a conversation with a pod; what it needs is loaded when one begins."""
-        from kubelocal.apiserver.http.streams import converse  # noqa: PLC0415
+    async def stream_pod(self, connection: Connection, message: Message, connect: Connect) -> None:
+        """Serve a stream of a pod; its code is loaded with the first one."""
+        from kubelocal.apiserver.http.streams import stream_pod  # noqa: PLC0415
 
-        await converse(connection, message, connect, self.hooks)
+        await stream_pod(connection, message, connect, self.hooks)

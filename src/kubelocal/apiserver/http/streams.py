@@ -14,22 +14,22 @@ from kubelocal.apiserver.http.websocket import is_upgrade
 from kubelocal.apiserver.http.wire import Message
 from kubelocal.apiserver.pod_api import ExecOptions, HookError, LogOptions, NodeHooks
 
-__all__ = ["converse", "log_options", "open_log"]
+__all__ = ["log_options", "open_log", "stream_pod"]
 
 
-async def converse(
+async def stream_pod(
     connection: Connection, message: Message, connect: Connect, hooks: NodeHooks | None
 ) -> None:
-    """Answer a log, exec or attach request."""
+    """Handle a log, exec or attach request."""
     try:
-        await _converse(connection, message, connect, hooks)
+        await _stream_pod(connection, message, connect, hooks)
     except HookError as error:
         connection.respond(refusal(StatusError(error.code, error.reason, error.message)))
     except StatusError as error:
         connection.respond(refusal(error))
 
 
-async def _converse(
+async def _stream_pod(
     connection: Connection, message: Message, connect: Connect, hooks: NodeHooks | None
 ) -> None:
     if hooks is None:
@@ -76,7 +76,7 @@ def log_options(connect: Connect) -> LogOptions:
 
 
 async def open_log(connect: Connect, hooks: NodeHooks) -> AsyncIterator[bytes]:
-    """Return the chunks of the log a request asks for."""
+    """Return the chunks of the requested log."""
     return await hooks.logs(connect.namespace, connect.name, log_options(connect))
 
 

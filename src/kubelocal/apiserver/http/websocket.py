@@ -1,4 +1,4 @@
-"""The websocket protocol (RFC 6455) as a server speaks it: frames out of bytes, and back.
+"""The server side of the websocket protocol (RFC 6455): from bytes to messages, and back.
 
 Sans-I/O and without extensions; just what `kubectl exec` needs. Everything kept is bounded.
 """
@@ -19,24 +19,24 @@ BINARY, CLOSE = _BINARY, _CLOSE
 
 
 class Ping(Struct, frozen=True):
-    """The peer wants to know whether we are there; its words are to be sent back."""
+    """The peer sent a ping; its payload is to be sent back."""
 
     words: bytes
 
 
 class Closed(Struct, frozen=True):
-    """The peer said goodbye, or made no sense; the reason is to be sent back."""
+    """The peer closed, or sent an invalid frame; the reason is to be sent back."""
 
     reason: bytes
 
 
 def is_upgrade(upgrade: str, connection: str, key: str) -> bool:
-    """Tell whether a request asks to go on as a websocket."""
+    """Return whether a request is an upgrade to a websocket."""
     return upgrade.lower() == "websocket" and "upgrade" in connection.lower() and bool(key)
 
 
 def accept_key(key: str) -> str:
-    """Return the answer to the client's key."""
+    """Return the accept value for the client's key."""
     digest = hashlib.sha1(key.encode("latin-1") + _GUID, usedforsecurity=False).digest()
     return base64.b64encode(digest).decode()
 
@@ -54,7 +54,7 @@ def frame(kind: int, content: bytes) -> bytes:
 
 
 class FrameReader:
-    """Makes messages of bytes."""
+    """Reads messages from bytes."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -62,11 +62,11 @@ class FrameReader:
         self._size = 0
 
     def feed(self, data: bytes) -> None:
-        """Take in what the peer sent."""
+        """Read bytes of the peer."""
         self._buffer += data
 
     def next(self) -> bytes | Ping | Closed | None:
-        """Return the next message, or nothing until more has come."""
+        """Return the next message, or nothing until more bytes have arrived."""
         while True:
             found = self._frame()
             if found is None or isinstance(found, Closed):

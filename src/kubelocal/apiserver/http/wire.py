@@ -1,7 +1,7 @@
-"""HTTP/1.1 as bytes: requests out of what a client sends, and the heads of answers.
+"""HTTP/1.1 as bytes: reads requests, writes the heads of responses.
 
-Sans-I/O. A `RequestReader` is fed and asked for the next request; everything it keeps is bounded,
-and what two readers could understand in two ways (two lengths, folded headers) is refused.
+Sans-I/O. A `RequestReader` is fed with bytes and returns the next request; everything it keeps is
+bounded, and ambiguous requests (two lengths, folded headers) are refused.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ _MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 last_chunk = b"0\r\n\r\n"
 
 
-class BadRequest(Exception):  # noqa: N818 - what the client is told
-    """What was sent is no request; the connection cannot be used any further."""
+class BadRequest(Exception):  # noqa: N818 - what the client receives
+    """The bytes are not a request; the connection cannot be used any further."""
 
     def __init__(self, status: int, why: str) -> None:
         super().__init__(why)
@@ -60,11 +60,11 @@ class BadRequest(Exception):  # noqa: N818 - what the client is told
 
 
 class Message(Struct, frozen=True):
-    """A request, and what of its form its answer depends on."""
+    """A request, and the properties of its form that the response depends on."""
 
     request: Request
     keeps_alive: bool
-    has_chunks: bool  # a client that understands chunked answers
+    has_chunks: bool  # a client that understands chunked responses
 
     def header(self, name: str) -> str:
         """Return the value of a header, all values joined; empty when there is none."""
@@ -72,7 +72,7 @@ class Message(Struct, frozen=True):
 
 
 class RequestReader:
-    """Makes requests of bytes. `limit` bounds a body."""
+    """Reads requests from bytes. `limit` bounds a body."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -91,26 +91,26 @@ class RequestReader:
 
     @property
     def is_idle(self) -> bool:
-        """Tell whether nothing of a request has come yet."""
+        """Return whether nothing of a request has arrived yet."""
         return not self._buffer and self._head is None
 
     def feed(self, data: bytes) -> None:
-        """Take in what a client sent."""
+        """Read bytes of a client."""
         self._buffer += data
 
     def rest(self) -> bytes:
-        """Return what came after the last request, and keep none of it."""
+        """Return the bytes after the last request, and keep none of them."""
         found = bytes(self._buffer)
         self._buffer.clear()
         return found
 
     def wants_continue(self) -> bool:
-        """Tell, once, whether the client waits to be told that its body is wanted."""
+        """Return, once, whether the client waits for a `100 Continue`."""
         waits, self._waits = self._waits, False
         return waits
 
     def next(self) -> Message | None:
-        """Return the next whole request, or nothing until more has come; may refuse."""
+        """Return the next complete request, or nothing until more bytes arrive; may refuse."""
         if self._head is None:
             self._head = self._read_head()
             if self._head is None:
@@ -167,7 +167,7 @@ class RequestReader:
         )
 
     def _frame(self, headers: tuple[tuple[str, str], ...]) -> None:
-        """Find out how long the body is, in one way only."""
+        """Find the length of the body, which must be given in one way only."""
         lengths = {value for name, value in headers if name == "content-length"}
         coding = _value(headers, "transfer-encoding").lower()
         if coding and (lengths or coding != "chunked"):
@@ -214,7 +214,7 @@ class RequestReader:
             del self._buffer[: end + 4 + size]
 
     def _read_trailers(self, start: int) -> bool:
-        """Read past the last chunk; what is said after it is not needed."""
+        """Read past the last chunk; trailers are ignored."""
         if self._buffer[start : start + 4] == b"\r\n\r\n":
             del self._buffer[: start + 4]
             return True
@@ -239,7 +239,7 @@ def _value(headers: tuple[tuple[str, str], ...], name: str) -> str:
 
 
 def head(status: int, headers: Iterable[tuple[str, str]]) -> bytes:
-    """Return the head of an answer."""
+    """Return the head of a response."""
     lines = [f"HTTP/1.1 {status} {_REASONS.get(status, 'Unknown')}\r\ndate: {_date()}\r\n"]
     lines += [f"{name}: {_BREAKS.sub(' ', value)}\r\n" for name, value in headers]
     lines.append("\r\n")
@@ -247,7 +247,7 @@ def head(status: int, headers: Iterable[tuple[str, str]]) -> bytes:
 
 
 def chunk(content: bytes) -> bytes:
-    """Return a piece of an answer whose length is not known beforehand."""
+    """Return a piece of a response whose length is not known beforehand."""
     return b"%x\r\n%b\r\n" % (len(content), content)
 
 
@@ -255,7 +255,7 @@ _dated: tuple[int, str] = (0, "")
 
 
 def _date() -> str:
-    """Return the time as HTTP writes it; made once a second."""
+    """Return the time in the format of HTTP; computed once a second."""
     global _dated  # noqa: PLW0603 - a cache of one
     now = int(time.time())
     if _dated[0] != now:

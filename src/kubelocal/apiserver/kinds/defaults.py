@@ -1,6 +1,6 @@
-"""What Go code fills in when it reads an object of a built-in kind, by definition.
+"""Defaults of built-in kinds, by definition, as Kubernetes' Go code sets them.
 
-Plain defaults are in `defaults.json`; what needs thought is a function. `filling` lays them out.
+Plain defaults are in `defaults.json`; the others are functions. `filling` applies them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _pod_spec(spec: dict[str, Any]) -> None:
 
 
 def _pod(pod: dict[str, Any]) -> None:
-    """A pod, unlike a template, asks for what it is limited to, and gets service variables."""
+    """Set requests from limits, which only a pod has (not a template), and service variables."""
     spec = pod["spec"]
     spec.setdefault("enableServiceLinks", True)
     for container in [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]:
@@ -55,7 +55,7 @@ def _pod(pod: dict[str, Any]) -> None:
 
 
 def _pod_status(status: dict[str, Any]) -> None:
-    """A pod's first address and the list of its addresses say the same."""
+    """Keep a pod's first address and the list of its addresses consistent."""
     if status.get("podIPs"):
         status["podIP"] = status["podIPs"][0].get("ip", "")
     elif status.get("podIP"):
@@ -85,7 +85,7 @@ def _service_spec(spec: dict[str, Any]) -> None:
 
 
 def _stateful_set_strategy(strategy: dict[str, Any]) -> None:
-    """Who names the strategy gets no partition with it; who names none gets both."""
+    """Set the partition only where the strategy is not named."""
     if not strategy.get("type"):
         strategy["type"] = "RollingUpdate"
         strategy.setdefault("rollingUpdate", {}).setdefault("partition", 0)

@@ -1,8 +1,8 @@
-"""Brings an object of a built-in kind into the form that Go would write, defaults included.
+"""Brings an object of a built-in kind into the form that Go would write, with defaults.
 
-Nulls and empty optional fields go, structs appear, amounts are written canonically, and each
-definition gets its defaults. A schema is laid out once as a `_Plan` that names only what may have
-to be done, so that a walk touches little of an object that is in that form already.
+Nulls and empty optional fields are dropped, structs are added, quantities get their canonical form,
+and each definition gets its defaults. A schema is prepared once as a `_Plan` that names only what
+may have to be done, so that a walk touches little of an object that has that form already.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NOTHING: Any = object()
 
 
 class _Plan:
-    """What is to be done with values of one schema."""
+    """The work for values of one schema."""
 
     __slots__ = (
         "absent",
@@ -69,7 +69,7 @@ class _Plan:
         self.items: _Plan | None = None
 
     def link(self, schema: dict[str, Any]) -> None:
-        """Lay out what is below; a plan may be below itself."""
+        """Add the plans of the parts below; a plan may be below itself."""
         for field, sub in schema.get("properties", {}).items():
             below = _plan(sub)
             if below is not None:
@@ -81,11 +81,11 @@ class _Plan:
 
 
 _plans: dict[int, tuple[dict[str, Any], _Plan | None]] = {}
-"""By the identity of schemas, which are kept here so that it stays theirs."""
+"""By the identity of schemas, which are kept alive here."""
 
 
 def _plan(schema: dict[str, Any]) -> _Plan | None:
-    """Return the plan of a schema; there is none where nothing can ever be done."""
+    """Return the plan of a schema; there is none where there is never any work."""
     found = _plans.get(id(schema))
     if found is not None:
         return found[1]
@@ -107,7 +107,7 @@ def _is_struct(schema: dict[str, Any]) -> bool:
 
 
 def _written(schema: dict[str, Any]) -> Any:
-    """Return what Go always writes of a field that is not set, if anything."""
+    """Return what Go always writes for a field that is not set, if anything."""
     if schema.get("x-write-null"):
         return None
     if "default" in schema and not isinstance(schema["default"], dict):
@@ -116,7 +116,7 @@ def _written(schema: dict[str, Any]) -> Any:
 
 
 def default(group: str, kind: str, document: dict[str, Any]) -> None:
-    """Fill in, in place, what Go code gives a default for; unserved kinds are left alone."""
+    """Set the defaults of Kubernetes' Go code in place; unserved kinds are not changed."""
     try:
         schema = schema_of(group, "v1", kind)
     except KeyError:
@@ -127,7 +127,7 @@ def default(group: str, kind: str, document: dict[str, Any]) -> None:
 
 
 def writable(schema: dict[str, Any], value: dict[str, Any]) -> None:
-    """Drop nulls and empty optional fields of an object; add the fields Go always writes."""
+    """Drop nulls and empty optional fields of an object; add the fields that Go always writes."""
     plan = _plan(schema)
     if plan is not None:
         _write(plan, value)

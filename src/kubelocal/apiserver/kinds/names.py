@@ -1,4 +1,4 @@
-"""What may be a name, a label or an annotation, and the words for what may not."""
+"""The syntax of names, labels and annotations, and the messages for invalid ones."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _ANNOTATIONS = 256 * 1024
 
 
 def label_problem(key: str) -> str | None:
-    """Tell why a key cannot be a label's or annotation's."""
+    """Return why a key cannot be a label's or annotation's."""
     prefix, slash, name = key.rpartition("/")
     if "/" in prefix:
         return (
@@ -80,14 +80,14 @@ def label_problem(key: str) -> str | None:
 
 
 def value_problem(value: str) -> str | None:
-    """Tell why a text cannot be a label's value."""
+    """Return why a text cannot be a label's value."""
     if len(value) > 63:
         return "must be no more than 63 bytes"
     return None if value == "" or _PART.fullmatch(value) else _VALUE_TEXT
 
 
 def name_problems(group: str, kind: str, name: str) -> list[str]:
-    """Tell why a text cannot be the name of an object of that kind."""
+    """Return why a text cannot be the name of an object of that kind."""
     if group == _PATH_NAMES:
         return _path_problems(name)
     if (group, kind) in _LABELS:
@@ -187,14 +187,14 @@ def deleted_finalizers(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[C
 
 
 def required_name() -> Cause:
-    """Say that a new object needs a name."""
+    """Report that a new object needs a name."""
     return Cause(
         "metadata.name", "FieldValueRequired", "Required value: name or generateName is required"
     )
 
 
 def invalid_version() -> Cause:
-    """Say that an update of this kind must name the version it replaces."""
+    """Report that an update of this kind must name the version it replaces."""
     return Cause(
         "metadata.resourceVersion",
         "FieldValueInvalid",
@@ -203,10 +203,10 @@ def invalid_version() -> Cause:
 
 
 def immutable_uid(uid: str) -> Cause:
-    """Say that a patch cannot make another object of this one."""
+    """Report that a patch cannot change the identity of an object."""
     return invalid("metadata.uid", uid, "field is immutable")
 
 
 def wrong_kind(given: str, wanted: str) -> Cause:
-    """Say that an object is not of the kind its path serves."""
+    """Report that an object is not of the kind of its path."""
     return invalid("kind", given, f"must be {wanted}")

@@ -1,4 +1,4 @@
-"""Amounts such as `500m`, `1Gi` or `2e3`: read, compared and written as Kubernetes writes them."""
+"""Quantities such as `500m`, `1Gi` or `2e3`: parsed, compared and formatted as in Kubernetes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LONGEST, _LARGEST_EXPONENT = 100, 100
 
 @lru_cache(maxsize=2048)
 def parse_quantity(text: str) -> Fraction | None:
-    """Read an amount, or give nothing if it is none."""
+    """Parse a quantity; nothing if it is invalid."""
     match = _FORM.fullmatch(text) if len(text) <= _LONGEST else None
     if match is None:
         return None
@@ -30,7 +30,7 @@ def parse_quantity(text: str) -> Fraction | None:
 
 
 def _power(exponent: int) -> Fraction:
-    # Beyond this every amount is past all limits, or nothing: more digits would only cost time.
+    # Beyond this every quantity is past all limits, or zero: more digits would only cost time.
     exponent = max(-_LARGEST_EXPONENT, min(exponent, _LARGEST_EXPONENT))
     whole = int(10 ** abs(exponent))
     return Fraction(whole) if exponent >= 0 else Fraction(1, whole)
@@ -38,7 +38,7 @@ def _power(exponent: int) -> Fraction:
 
 @lru_cache(maxsize=2048)
 def canonical_quantity(text: str) -> str:
-    """Write an amount with the largest suffix of its kind that leaves a whole number."""
+    """Format a quantity with the largest suffix of its kind that leaves a whole number."""
     value = parse_quantity(text)
     match = _FORM.fullmatch(text) if value is not None else None
     if match is None or value is None:
@@ -59,7 +59,7 @@ def canonical_quantity(text: str) -> str:
 
 
 def _binary(value: Fraction) -> str | None:
-    """Write in powers of 1024; an amount with a fraction of a byte has no such form."""
+    """Format in powers of 1024; a quantity with a fraction of a byte has no such form."""
     if value.denominator != 1 or abs(value) < 1024:
         return None
     number, power = int(value), 0
@@ -87,7 +87,7 @@ def _exponent(value: Fraction) -> str:
 
 @lru_cache(maxsize=1024)
 def amount(text: str | float) -> float:
-    """Read an amount (`100m`, `1Gi`, `2`) as a number: all that the server accepts."""
+    """Parse a quantity (`100m`, `1Gi`, `2`) as a number: all that the server accepts."""
     number = parse_quantity(str(text))
     if number is None:
         raise ValueError(f"{text!r} is not a quantity")

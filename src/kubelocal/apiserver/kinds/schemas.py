@@ -1,7 +1,7 @@
 """The schemas of the built-in kinds, read from the file that `tools/builtin_kinds.py` writes.
 
-References between definitions are resolved into one web of shared dicts, once, when the first is
-asked for. Each definition knows its own name under `x-definition`. Nobody may change them.
+References between definitions are resolved into one graph of shared dicts, once, on first use. Each
+definition has its own name under `x-definition`. They must not be changed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 
 
 def published() -> dict[str, Any]:
-    """Give the definitions as they stand in the file, with `$ref` by name, to be published."""
+    """Return the definitions as in the file, with `$ref` by name, to be published."""
     text = files(__package__).joinpath("schemas.json").read_bytes()
     found: dict[str, Any] = msgspec.json.decode(text)
     return found
@@ -56,7 +56,7 @@ def _resolved(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, 
 
 
 def definition(name: str) -> dict[str, Any]:
-    """Give a definition by its full name."""
+    """Return a definition by its full name."""
     return _linked()[name]
 
 
@@ -70,5 +70,5 @@ def _kinds() -> dict[tuple[str, str, str], dict[str, Any]]:
 
 
 def schema_of(group: str, version: str, kind: str) -> dict[str, Any]:
-    """Give the schema of a built-in kind; a kind that is not served raises KeyError."""
+    """Return the schema of a built-in kind; a kind that is not served raises KeyError."""
     return _kinds()[group, version, kind]

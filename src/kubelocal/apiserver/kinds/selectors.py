@@ -1,7 +1,7 @@
-"""Label and field selectors: parsed once, asked often.
+"""Label and field selectors: parsed once, evaluated often.
 
-A parsed selector is a tuple of requirements that must all hold. What does not parse is refused
-with the words Kubernetes uses, since people read them.
+A parsed selector is a tuple of requirements that must all hold. An invalid one is refused in the
+wording of Kubernetes, since people read it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Requirement(Struct, frozen=True):
     values: frozenset[str] = frozenset()
 
     def holds(self, labels: Mapping[str, str]) -> bool:
-        """Tell whether the labels (or fields) fulfil this."""
+        """Return whether the labels (or fields) satisfy this."""
         value = labels.get(self.key)
         match self.operator:
             case "in":
@@ -51,7 +51,7 @@ class Requirement(Struct, frozen=True):
 
 
 def matches(requirements: Sequence[Requirement], labels: Mapping[str, str]) -> bool:
-    """Tell whether all requirements hold."""
+    """Return whether all requirements hold."""
     return all(requirement.holds(labels) for requirement in requirements)
 
 
@@ -59,7 +59,7 @@ _TOKEN = re.compile(r"\s*(==|!=|=|!|,|\(|\)|<|>|[^\s=!,()<>]+)")
 
 
 def parse_labels(text: str) -> tuple[Requirement, ...]:
-    """Read a label selector: `a=b,c!=d,e in (f,g),!h,i`."""
+    """Parse a label selector: `a=b,c!=d,e in (f,g),!h,i`."""
     try:
         return _Parser(text).parse()
     except ValueError as error:
@@ -67,7 +67,7 @@ def parse_labels(text: str) -> tuple[Requirement, ...]:
 
 
 class _Parser:
-    """Reads one selector from left to right."""
+    """Parses one selector from left to right."""
 
     def __init__(self, text: str) -> None:
         self._words: list[str] = []
@@ -172,7 +172,7 @@ def _checked(key: str, value: str) -> str:
 
 
 def selector_of(selector: Mapping[str, Any] | None) -> tuple[Requirement, ...] | None:
-    """Read a LabelSelector as objects carry it; nothing given selects nothing (None)."""
+    """Parse a LabelSelector of an object; a missing one selects nothing (None)."""
     if selector is None:
         return None
     found = [
@@ -180,7 +180,7 @@ def selector_of(selector: Mapping[str, Any] | None) -> tuple[Requirement, ...] |
         for key, value in (selector.get("matchLabels") or {}).items()
     ]
     words = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!"}
-    words |= {"Gt": "gt", "Lt": "lt"}  # of nodes alone
+    words |= {"Gt": "gt", "Lt": "lt"}  # only for nodes
     found += [
         Requirement(item["key"], words[item["operator"]], frozenset(item.get("values") or ()))
         for item in selector.get("matchExpressions") or ()
@@ -207,7 +207,7 @@ def selector_text(selector: Mapping[str, Any] | None) -> str:
 def parse_fields(
     text: str, is_known: Callable[[str], bool], *, plain: bool = False
 ) -> tuple[Requirement, ...]:
-    """Read a field selector: `a=b,c!=d` over the fields a resource can be selected by."""
+    """Parse a field selector: `a=b,c!=d` over the selectable fields of a resource."""
     found = []
     for term in re.split(r"(?<!\\),", text):
         if not term:

@@ -1,8 +1,8 @@
-"""The one table of what is served: every built-in kind (`table.json`), and the shape of rows.
+"""The table of what is served: every built-in kind (`table.json`), and the type of its rows.
 
-A row says all that discovery, routing and generic code need. What a kind does differently
+A row has all that discovery, routing and generic code need. What a kind does differently
 (defaults, validation, strategy on writes, columns) is keyed by `(group, kind)` elsewhere.
-`Registry` is what is served right now: the table, and what CRDs add and take away.
+`Registry` is what is served right now: the table, and what CRDs add and remove.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Subresource(Struct, frozen=True):
 
 
 class Version(Struct, frozen=True):
-    """What a CRD says of one of its versions; built-ins have none."""
+    """One version of a CRD; built-in kinds have none."""
 
     schema: dict[str, Any]
     columns: tuple[dict[str, Any], ...] = ()
@@ -63,24 +63,24 @@ class Resource(Struct, frozen=True):
     verbs: tuple[str, ...] = ALL_VERBS
     singular: str = ""
     list_kind: str = ""
-    storage: str = ""  # the version objects are kept in, when it is not this one
+    storage: str = ""  # the version objects are stored in, when it is not this one
     custom: Version | None = None
-    status: bool = False  # status is written through its own subresource only
+    status: bool = False  # status is written only through its own subresource
 
     @property
     def api_version(self) -> str:
-        """Return `group/version` as objects spell it."""
+        """Return `group/version` as in objects."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
     def stored_version(self) -> str:
-        """Return the `apiVersion` objects of this kind are kept under."""
+        """Return the `apiVersion` under which objects of this kind are stored."""
         version = self.storage or self.version
         return f"{self.group}/{version}" if self.group else version
 
     @property
     def key(self) -> str:
-        """Return the name of the collection all versions of this kind share."""
+        """Return the name of the collection that all versions of this kind share."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property
@@ -109,7 +109,7 @@ class Registry:
             self._by_path[resource.group, resource.version, resource.plural] = resource
 
     def find(self, group: str, version: str, plural: str) -> Resource | None:
-        """Return what a path names, if it is served."""
+        """Return the resource of a path, if it is served."""
         return self._by_path.get((group, version, plural))
 
     def by_kind(self, group: str, version: str, kind: str) -> Resource | None:

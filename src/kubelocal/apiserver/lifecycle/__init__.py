@@ -1,4 +1,5 @@
-"""Objects that follow from others: what is in a namespace, addresses, definitions, deletion.
+"""Objects that follow from others: default content of namespaces, addresses, definitions, deletion.
 
-Each is told of every change by `core`. Called by `server` and `verbs`; begin with `namespaces`.
+Each is called by `core` after every change. Called by `server` and `verbs`; begin with
+`namespaces`.
 """

@@ -1,6 +1,7 @@
 """Custom resource definitions: from their objects to rows in the table of resources.
 
-A CRD is served as soon as it is accepted, its conditions say so, and its instances go with it.
+A CRD is served as soon as it is accepted, as its conditions say, and its instances are deleted with
+it.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ class Definitions:
         core.reactions.append(self.react)
 
     def react(self, resource: Resource, value: Object, gone: bool) -> None:
-        """Follow one change anywhere."""
+        """React to one change of any object."""
         if resource.key == KEY:
             self._follow(resource, value, gone=gone)
         elif gone and resource.custom is not None:
@@ -114,19 +115,19 @@ class Definitions:
             finalizers = crd["metadata"].setdefault("finalizers", [])
             if FINALIZER not in finalizers:
                 finalizers.append(FINALIZER)
-            self._core.put(resource, crd)  # comes back here, and is served then
+            self._core.put(resource, crd)  # the change calls this again, and the CRD is served then
             return
         self._serve(crd)
 
     def _reconsider(self, resource: Resource, group: str) -> None:
-        """Look again at the definitions whose names somebody had who is gone now."""
+        """Check again the definitions whose names conflicted with a deleted one."""
         for entry in list(self._core.store.collection(KEY).entries.values()):
             crd = decode(entry.body)
             if crd["spec"]["group"] == group and _condition(crd, "NamesAccepted") == "False":
                 self._follow(resource, crd, gone=False)
 
     def _end(self, resource: Resource, value: Object) -> None:
-        """Say that a definition ends, then take its objects away."""
+        """Mark a definition as terminating, then delete its objects."""
         if _condition(value, "Terminating") == "True":
             self._empty(value["metadata"]["name"])
             return
@@ -135,7 +136,7 @@ class Definitions:
         status["conditions"] = _conditions(
             status.get("conditions") or (), (_TERMINATING,), timestamp(self._core.clock())
         )
-        self._core.put(resource, crd)  # comes back here, and is emptied then
+        self._core.put(resource, crd)  # the change calls this again, and the CRD is emptied then
 
     def _serve(self, crd: Object) -> None:
         if _condition(crd, "Established") != "True":
@@ -224,7 +225,7 @@ class Definitions:
 
 
 def _condition(crd: Object, kind: str) -> str:
-    """Return the status of a condition, or nothing where it was never told."""
+    """Return the status of a condition, or nothing where there is none."""
     found = (crd.get("status") or {}).get("conditions") or ()
     return next((str(one["status"]) for one in found if one["type"] == kind), "")
 

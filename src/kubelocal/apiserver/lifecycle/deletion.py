@@ -1,7 +1,7 @@
-"""How objects go: finalizers, grace, propagation and preconditions.
+"""Deletion: finalizers, grace periods, propagation and preconditions.
 
-`decide` is pure: from an object and the options of a deletion to what becomes of it. The same
-decision serves a client's DELETE, a deleted collection, and a namespace or CRD being emptied.
+`decide` is pure: from an object and the options of a deletion to its next state. The same decision
+serves a client's DELETE, a deleted collection, and a terminating namespace or CRD.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ FOREGROUND = "foregroundDeletion"
 
 
 class Options(Struct, frozen=True):
-    """What a client asks of a deletion."""
+    """The options of a deletion."""
 
     grace: int | None = None
     propagation: str = ""
@@ -44,13 +44,13 @@ class Options(Struct, frozen=True):
 
 
 class Mark(Struct, frozen=True):
-    """The object stays, being deleted, until its finalizers or its grace are gone."""
+    """The object stays, terminating, until its finalizers are removed or its grace period ends."""
 
     value: Object
 
 
 class Remove(Struct, frozen=True):
-    """The object goes now."""
+    """The object is deleted now."""
 
     value: Object
 
@@ -109,7 +109,7 @@ def _bad_option(field: str, title: str, value: str, text: str) -> StatusError:
 
 
 def check_preconditions(resource: Resource, value: Object, options: Options) -> None:
-    """Refuse to delete an object other than the one that was meant."""
+    """Refuse to delete an object that does not match the preconditions."""
     metadata = value["metadata"]
     if options.uid and options.uid != metadata["uid"]:
         why = (
@@ -127,7 +127,7 @@ def check_preconditions(resource: Resource, value: Object, options: Options) -> 
 
 
 def decide(resource: Resource, value: Object, options: Options, now: datetime) -> Decision:
-    """Return what becomes of an object that is asked to go; changes the object."""
+    """Return what a deletion does to an object; changes the object."""
     metadata = value["metadata"]
     was_deleting = metadata.get("deletionTimestamp") is not None
     changed = _set_propagation(metadata, options.propagation or _usual(resource))
@@ -178,7 +178,7 @@ def _grace(resource: Resource, value: Object, options: Options) -> int:
 
 
 def _usual(resource: Resource) -> str:
-    """Return what becomes of dependents by default; Jobs leave their pods behind."""
+    """Return the default propagation to dependents; Jobs orphan their pods."""
     return "Orphan" if resource.key == "jobs.batch" else ""
 
 
@@ -199,7 +199,7 @@ def _set_propagation(metadata: dict[str, Any], propagation: str) -> bool:
 
 
 def is_finished(value: Object) -> bool:
-    """Tell whether an object being deleted has nothing left to wait for."""
+    """Return whether a terminating object has nothing left to wait for."""
     metadata = value["metadata"]
     if not metadata.get("deletionTimestamp") or metadata.get("finalizers"):
         return False

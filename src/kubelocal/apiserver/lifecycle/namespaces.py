@@ -1,7 +1,7 @@
-"""Namespaces: nothing is created outside a living one, and a dying one is emptied, then goes.
+"""Namespaces: objects are only created in active ones; terminating ones are emptied, then deleted.
 
 In Kubernetes a controller does the emptying; here it happens with the write that causes it, so
-that simulation and tests see no in-between that could not also have been seen there.
+that simulation and tests see no intermediate state that could not also occur there.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MISSING_ALLOWED = {"localsubjectaccessreviews.authorization.k8s.io"}
 
 
 def check_namespace(core: Core, resource: Resource, namespace: str, name: str) -> None:
-    """Refuse to create something in a namespace that is not there or is going away."""
+    """Refuse to create an object in a namespace that does not exist or is terminating."""
     if not resource.namespaced or resource.key in _MISSING_ALLOWED:
         return
     entry = core.entry("namespaces", "", namespace)
@@ -45,7 +45,7 @@ def check_namespace(core: Core, resource: Resource, namespace: str, name: str) -
 
 
 class Namespaces:
-    """Fills new namespaces and empties dying ones."""
+    """Fills new namespaces and empties terminating ones."""
 
     def __init__(self, core: Core, *, root_ca: str = "") -> None:
         self._core = core
@@ -57,7 +57,7 @@ class Namespaces:
         core.reactions.append(self.react)
 
     def ensure(self) -> None:
-        """Make sure that the namespaces every cluster has are there."""
+        """Create the namespaces that every cluster has, if they are missing."""
         resource = self._core.resource("namespaces")
         for name in _ALWAYS:
             if self._core.entry("namespaces", "", name) is None:
@@ -78,7 +78,7 @@ class Namespaces:
         }
 
     def react(self, resource: Resource, value: Object, gone: bool) -> None:
-        """Follow one change anywhere."""
+        """React to one change of any object."""
         metadata = value["metadata"]
         if resource.key == "namespaces":
             if metadata.get("deletionTimestamp") and not gone:
@@ -91,7 +91,7 @@ class Namespaces:
             return
         if gone:
             self._population[namespace] -= 1
-            if _OWN.get(resource.key) == metadata["name"] and self._lives(namespace):
+            if _OWN.get(resource.key) == metadata["name"] and self._is_active(namespace):
                 self._fill(namespace)
             elif self._population[namespace] <= 0:
                 self._finish(namespace)
@@ -101,12 +101,12 @@ class Namespaces:
     def _is_new(self, resource: Resource) -> bool:
         return self._core.store.collection(resource.key).last().previous is None
 
-    def _lives(self, name: str) -> bool:
+    def _is_active(self, name: str) -> bool:
         entry = self._core.entry("namespaces", "", name)
         return entry is not None and entry.fields[0] != "Terminating"
 
     def _fill(self, name: str) -> None:
-        """Give a living namespace what each has; who deletes it gets it again."""
+        """Create the default objects of an active namespace; deleted ones are created again."""
         for collection, kind, value in (
             ("serviceaccounts", "ServiceAccount", {}),
             ("configmaps", "ConfigMap", {"data": {"ca.crt": self._root_ca}}),
@@ -151,7 +151,7 @@ class Namespaces:
 
 
 def discard(core: Core, resource: Resource, value: Object) -> None:
-    """Delete an object on behalf of what contains it."""
+    """Delete an object on behalf of its namespace or definition."""
     decision = decide(resource, value, Options(propagation="Background"), core.clock())
     if isinstance(decision, Mark):
         core.put(resource, decision.value)

@@ -1,6 +1,6 @@
-"""The Service `kubernetes` in `default`, by which pods find this server, and where it leads.
+"""The Service `kubernetes` in `default`, by which pods find this server, and its endpoints.
 
-It has the first address of the service network, as everywhere. Who deletes it gets it again.
+It has the first address of the service network, as in Kubernetes. It is recreated when deleted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FIRST_PORT = Path("/proc/sys/net/ipv4/ip_unprivileged_port_start")
 
 
 class Place(Struct, frozen=True):
-    """Where the server listens, and the address by which it is offered."""
+    """The address on which the server listens, and its cluster IP."""
 
     host: str
     port: int
@@ -32,12 +32,12 @@ class Place(Struct, frozen=True):
 
 
 def own_address(network: str) -> str:
-    """Return the address that belongs to the server itself."""
+    """Return the cluster IP of the server itself."""
     return str(ipaddress.IPv4Network(network)[1])
 
 
 def offer(core: Core, place: Place) -> None:
-    """Make sure that the Service and its endpoints are there, and stay."""
+    """Create the Service and its endpoints, and recreate them when they are deleted."""
     _ensure(core, place)
 
     def react(resource: Resource, value: Object, gone: bool) -> None:
@@ -65,7 +65,7 @@ def _ensure(core: Core, place: Place) -> None:
 
 
 def _service_port() -> int:
-    """Return the port of HTTPS, or the server's usual one where ours may not listen on that."""
+    """Return the port of HTTPS, or the server's usual one where this user may not bind it."""
     try:
         first = int(_FIRST_PORT.read_text())
     except (OSError, ValueError):

@@ -1,6 +1,6 @@
-"""Addresses for services: each gets one of its own from the pool, or asks for one by name.
+"""Cluster IPs of services: each gets one from the pool, or requests one.
 
-Every service is a loopback address here, so that clients on the machine can use it as such.
+Every cluster IP is a loopback address here, so that clients on the machine can use it.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ _PORTS = range(30000, 32768)
 
 
 class Reservation:
-    """Addresses and ports held while a write is under way."""
+    """Addresses and ports reserved while a write is in progress."""
 
     def __init__(self, release: Callable[[], None] = lambda: None) -> None:
         self._release: Callable[[], None] | None = release
 
     def keep(self) -> None:
-        """Make the reservation last: the write succeeded."""
+        """Make the reservation permanent: the write succeeded."""
         self._release = None
 
     def release(self) -> None:
-        """Give back what was reserved, unless it was kept."""
+        """Release what was reserved, unless it was kept."""
         if self._release is not None:
             self._release()
             self._release = None
 
 
 class Addresses:
-    """The pool of cluster addresses and node ports; knows what is taken from the store."""
+    """The pool of cluster IPs and node ports; reads the used ones from the store."""
 
     def __init__(self, core: Core, network: str) -> None:
         self._core = core
@@ -55,7 +55,7 @@ class Addresses:
         core.reactions.append(self._react)
 
     def allocate(self, resource: Resource, new: Object, old: Object | None) -> Reservation:
-        """Give a service what it needs and does not have."""
+        """Allocate the address and ports that a service needs and does not have."""
         if resource.key != "services":
             return Reservation()
         spec = new["spec"]
@@ -84,7 +84,7 @@ class Addresses:
             spec["clusterIP"] = before["clusterIP"]
         wanted = spec.get("clusterIP") or ""
         if wanted == "None" or (wanted and before.get("clusterIP")):
-            pass  # an address that is there stays; validation refuses another
+            pass  # an existing address stays; validation refuses another
         elif wanted:
             self._claim(new, wanted)
             held.add(wanted)
@@ -163,7 +163,7 @@ def _node_ports(spec: Object) -> set[int]:
 
 
 def _drop_ports(spec: Object, before: Object) -> None:
-    """A service that is no longer on node ports loses those it was given."""
+    """Remove the node ports of a service whose type no longer has them."""
     given = _node_ports(before)
     for port in spec.get("ports") or ():
         if port.get("nodePort") in given:

@@ -1,5 +1,5 @@
-"""Rules that objects obey, of whatever kind: metadata, defaults, what may change, what is wrong.
+"""Rules for objects of any kind: metadata, defaults, allowed changes, validation.
 
-`questions` asks a built-in kind or a custom one the same things; `validation` has the rules of the
+`questions` has the same functions for built-in and custom kinds; `validation` has the rules of the
 built-in ones. Called by `verbs`, `apply` and `lifecycle`; begin with `questions`.
 """

@@ -1,4 +1,4 @@
-"""The part all objects share: what of it clients may give, and what the server fills in."""
+"""The metadata of objects: what clients may set, and what the server sets."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ _NAMES = {str: "string", bool: "boolean", int: "number", float: "number"}
 _NAMES |= {dict: "object", list: "array"}
 
 Bits = Callable[[int], int]
-"""Where randomness comes from: a function from a number of bits to so many random bits."""
+"""The source of randomness: a function from a number of bits to that many random bits."""
 
 
 def timestamp(now: datetime) -> str:
-    """Return an instant as objects carry it."""
+    """Format an instant as in objects."""
     return f"{now.isoformat()[:19]}Z"
 
 
@@ -60,13 +60,13 @@ def new_uid(bits: Bits) -> str:
 
 
 def generate_name(base: str, bits: Bits) -> str:
-    """Return a fresh name that begins as asked."""
+    """Return a new name with this prefix."""
     suffix = "".join(_ALPHABET[bits(32) % len(_ALPHABET)] for _ in range(5))
     return base[:_LONGEST_BASE] + suffix
 
 
 def check_shape(kind: str, version: str, value: Object) -> None:
-    """Refuse metadata that is not of the types it must be."""
+    """Refuse metadata with values of wrong types."""
     metadata = value.get("metadata")
     if metadata is None:
         value["metadata"] = {}
@@ -110,7 +110,7 @@ def _mistyped(kind: str, version: str, field: str, item: Any, wanted: type) -> E
 
 
 def prune_metadata(metadata: dict[str, Any]) -> list[str]:
-    """Drop what metadata cannot have; tell which fields those were."""
+    """Drop unknown fields of metadata; return their names."""
     dropped = [key for key in metadata if key not in _FIELDS]
     for key in dropped:
         del metadata[key]
@@ -118,7 +118,7 @@ def prune_metadata(metadata: dict[str, Any]) -> list[str]:
 
 
 def tidy(metadata: dict[str, Any]) -> None:
-    """Drop what says nothing, so that equal objects are equal."""
+    """Drop empty fields, so that equal objects are equal."""
     for key in ("labels", "annotations", "ownerReferences", "finalizers"):
         if key in metadata and not metadata[key]:
             del metadata[key]
@@ -128,7 +128,7 @@ def tidy(metadata: dict[str, Any]) -> None:
 
 
 def fill_new(metadata: dict[str, Any], *, now: datetime, bits: Bits) -> None:
-    """Give a new object its identity."""
+    """Set the identity of a new object."""
     for key in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
         metadata.pop(key, None)
     metadata["uid"] = new_uid(bits)
@@ -136,7 +136,7 @@ def fill_new(metadata: dict[str, Any], *, now: datetime, bits: Bits) -> None:
 
 
 def keep_identity(new: dict[str, Any], old: dict[str, Any]) -> None:
-    """Let an update change nothing of what an object is, or of its deletion."""
+    """Keep the identity and the deletion of an object on update."""
     for key in (
         "name",
         "namespace",

@@ -1,4 +1,4 @@
-"""What the server adds to a new object of a built-in kind, beyond defaults, and no manager owns."""
+"""Fields that the server sets on a new object of a built-in kind, beyond defaults, unmanaged."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _tolerates(toleration: dict[str, Any], key: str) -> bool:
 
 
 def quality_of_service(spec: Mapping[str, Any]) -> str:
-    """Name the quality of service: the more a pod promises, the longer it lives."""
+    """Return the QoS class of a pod."""
     asked = False
     guaranteed = True
     for container in [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]:
@@ -86,7 +86,7 @@ def _namespace(namespace: dict[str, Any]) -> None:
 
 
 def _job(job: dict[str, Any]) -> None:
-    """A job selects its pods by its own uid unless it is told otherwise."""
+    """Set the selector of a job, by its own uid, unless it is given."""
     spec, metadata = job["spec"], job["metadata"]
     uid, name = metadata.get("uid"), metadata.get("name", "")
     if spec.get("manualSelector") or not uid:

@@ -1,7 +1,7 @@
-"""What is known of a kind beyond its row in the table: its schema, defaults and own rules.
+"""What a kind has beyond its row in the table: its schema, defaults and own rules.
 
-Built-ins and custom resources are asked the same questions here, so that the write path has one
-shape for both.
+Built-in and custom resources have the same functions here, so that the write path is the same for
+both.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ def schema_for(resource: Resource) -> Schema:
 
 
 def drop_unknown(resource: Resource, value: Object) -> list[str]:
-    """Take away what the schema does not know; tell what that was."""
+    """Drop fields that the schema does not know; return their paths."""
     return prune(schema_for(resource), value)
 
 
 def fill_defaults(resource: Resource, value: Object) -> None:
-    """Fill in what was left out; what is filled in belongs to whoever writes."""
+    """Set defaults; the writer owns them."""
     if resource.custom is not None:
         apply_defaults(resource.custom.schema, value)
     else:
@@ -40,13 +40,13 @@ def fill_defaults(resource: Resource, value: Object) -> None:
 
 
 def complete(resource: Resource, value: Object) -> None:
-    """Add to a new object what the server itself adds and no field manager owns."""
+    """Set the fields of a new object that the server sets and no field manager owns."""
     if resource.custom is None:
         prepare(resource.group, resource.kind, value)
 
 
 def find_problems(resource: Resource, value: Object, old: Object | None) -> list[Cause]:
-    """Return every rule of the kind that an object breaks."""
+    """Return every rule of the kind that an object violates."""
     if resource.custom is None:
         return problems(resource.group, resource.kind, value, old)
     found = find_violations(resource.custom.schema, value, old)

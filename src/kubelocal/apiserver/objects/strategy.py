@@ -1,4 +1,4 @@
-"""What each kind does of its own on a write: what clients may not set, and what is a new intent.
+"""What each kind does on a write: fields that clients may not set, and when generation changes.
 
 Pure. `prepare_create` and `prepare_update` change the new object in place, before admission.
 """
@@ -48,12 +48,12 @@ _STATUS_KEEPS_LABELS = {
 
 
 def counts_generation(resource: Resource) -> bool:
-    """Tell whether objects of a resource carry a generation."""
+    """Return whether objects of a resource carry a generation."""
     return resource.custom is not None or (resource.group, resource.kind) in _COUNTS_GENERATION
 
 
 def prepare_create(resource: Resource, new: Object) -> None:
-    """Take away what a creator may not set, and give the first status and generation."""
+    """Drop what a creator may not set, and set the first status and generation."""
     kind = resource.group, resource.kind
     if resource.status and kind not in _KEEPS_STATUS:
         new.pop("status", None)
@@ -70,7 +70,7 @@ def prepare_create(resource: Resource, new: Object) -> None:
 
 
 def prepare_update(resource: Resource, new: Object, old: Object) -> None:
-    """Keep what this path may not change, and count the generation when the intent changed."""
+    """Keep what this path may not change, and increase the generation when the spec changed."""
     if resource.status:
         _keep(new, old, "status")
     if resource.key == "services":
@@ -90,7 +90,7 @@ _NODE_PORTS = ("NodePort", "LoadBalancer")
 
 
 def _drop_of_old_type(spec: Object, before: Object) -> None:
-    """Take away what a service only has because of the type it had before."""
+    """Drop fields that a service only has because of its previous type."""
     kind, was = spec.get("type"), before.get("type")
     if kind == was:
         return
@@ -151,7 +151,7 @@ def _prepare_custom_status(new: Object, old: Object) -> None:
 
 
 def _pair_addresses(status: Object, before: Object) -> None:
-    """Keep a pod's address and its list of addresses in step, whichever was written."""
+    """Keep a pod's address and its list of addresses consistent, whichever was written."""
     one, several = status.get("podIP"), status.get("podIPs")
     if one and (not several or several == before.get("podIPs")):
         status["podIPs"] = [{"ip": one}]

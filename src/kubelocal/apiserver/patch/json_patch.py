@@ -1,7 +1,7 @@
 """The three ways to change a document by a patch: JSON patch, merge patch, strategic merge.
 
-Each function gives a new document and leaves its arguments alone. `PatchError` says what is wrong
-with the patch and which status the server answers. Pure; called by the write path.
+Each function returns a new document and does not change its arguments. `PatchError` says what is
+wrong with the patch and has the status of the response. Pure; called by the write path.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def merge_patch(document: Any, patch: Any) -> Any:
 
 
 def json_patch(document: Any, operations: Any) -> Any:
-    """Carry out the operations of a JSON patch (RFC 6902) in order, all of them or none."""
+    """Apply the operations of a JSON patch (RFC 6902) in order, all of them or none."""
     if not isinstance(operations, list):
         text = "error decoding patch: a JSON patch must be a list of operations"
         raise PatchError(text, status=400, reason="BadRequest")
@@ -103,7 +103,7 @@ def _missing(kind: str, path: str) -> PatchError:
 
 
 def _index(container: list[Any], token: str, *, end: int) -> int | None:
-    """Read a list index; negative ones count from the end, as the server's library allows."""
+    """Parse a list index; negative ones count from the end, as the server's library allows."""
     if not token.removeprefix("-").isdecimal():
         return None
     index = int(token)
@@ -187,7 +187,7 @@ def _replace(document: Any, path: str, value: Any) -> Any:
 
 
 def _test(document: Any, path: str, operation: dict[str, Any]) -> Any:
-    """Compare; a member that is not there equals null."""
+    """Compare; a missing member equals null."""
     wanted = operation.get("value")
     if not path:
         found = document

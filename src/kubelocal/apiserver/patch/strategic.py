@@ -20,7 +20,7 @@ _PATCH = "$patch"
 
 
 class PatchError(Exception):
-    """A patch that does not fit its document; carries the status and reason of the answer."""
+    """A patch that does not fit its document; carries the status and reason of the response."""
 
     def __init__(self, message: str, *, status: int = 422, reason: str = "Invalid") -> None:
         super().__init__(message)
@@ -123,7 +123,7 @@ def _merge_lists(
 
 
 def _check_order(patch: list[Any], order: list[Any], key: str | None) -> None:
-    """What the patch changes must appear in the order asked for, and in that order."""
+    """Check that the items of the patch are in the requested order."""
 
     def identity(item: Any) -> str:
         return _named(item.get(key) if isinstance(item, dict) else item)
@@ -141,7 +141,7 @@ def _is_directive(item: Any) -> bool:
 
 
 def _named(value: Any) -> str:
-    """Return what tells a value from all others that differ from it."""
+    """Return a text that identifies a value."""
     return f'"{value}"' if isinstance(value, str) else go_value(value)
 
 
@@ -212,7 +212,7 @@ def _order_only(schema: dict[str, Any], result: dict[str, Any], name: str, order
 
 
 def _ordered(result: list[Any], before: list[Any], order: list[str], identity: Any) -> list[Any]:
-    """Put items in the order asked for; others keep their place among their old neighbours."""
+    """Put items in the requested order; others keep their place among their old neighbours."""
     place = {name: index for index, name in enumerate(order)}
     live = {identity(item): index for index, item in enumerate(before)}
     wanted = sorted(
@@ -232,7 +232,7 @@ def _ordered(result: list[Any], before: list[Any], order: list[str], identity: A
 
 
 def _without_directives(value: Any) -> Any:
-    """Copy a value of the patch into the document without the words meant for the merge."""
+    """Copy a value of the patch into the document without its directives."""
     if isinstance(value, dict):
         return {
             name: _without_directives(item)

@@ -1,6 +1,6 @@
-"""State: every object in its encoded form, its history, and who watches it.
+"""State: every object in its encoded form, its history, and its watches.
 
-`store` keeps collections and writes them to `sqlite` before anybody sees them (`spare` keeps a
+`store` keeps collections and writes them to `sqlite` before they become visible (`spare` keeps a
 copy), `entries` encodes objects and indexes their fields, `watch` is a cursor in the history. May
 import `kinds`. Called by everything above; begin with `store`.
 """

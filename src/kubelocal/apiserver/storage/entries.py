@@ -1,4 +1,4 @@
-"""From objects to store entries and back: encoding, and the fields a selector may name."""
+"""From objects to store entries and back: encoding, and the fields of field selectors."""
 
 from __future__ import annotations
 
@@ -56,24 +56,24 @@ _FIRST = ("kind", "apiVersion", "metadata")
 
 
 def encode(value: Object) -> bytes:
-    """Return an object as JSON, with what every object has at the front."""
+    """Return an object as JSON, with the common fields at the front."""
     if next(iter(value), "") != "kind":
         value = {key: value[key] for key in _FIRST if key in value} | value
     return _encoder.encode(value)
 
 
 def decode(body: bytes) -> Object:
-    """Return the object a stored body holds; a fresh one each time."""
+    """Return the object of a stored body; a new one each time."""
     return _decoder.decode(body)
 
 
 def copied(value: Any) -> Any:
-    """Return a copy of what was or will be JSON, free to be changed."""
+    """Return a copy of a JSON value that may be changed."""
     return msgspec.json.decode(_encoder.encode(value))
 
 
 def value_at(value: Any, path: str) -> Any:
-    """Return what a dotted path leads to, or nothing."""
+    """Return the value at a dotted path, or nothing."""
     for part in path.split("."):
         if not isinstance(value, dict):
             return None
@@ -92,17 +92,17 @@ def _text(found: Any, path: str) -> str:
 
 
 class FieldIndex:
-    """Knows, for each collection, which fields its entries can be selected by."""
+    """The fields by which the entries of each collection can be selected."""
 
     def __init__(self) -> None:
         self._paths: dict[str, tuple[str, ...]] = dict(_FIELDS)
 
     def paths(self, collection: str) -> tuple[str, ...]:
-        """Return the fields beyond name and namespace, in the order entries keep them."""
+        """Return the fields beyond name and namespace, in the order in which entries keep them."""
         return self._paths.get(collection, ())
 
     def learn(self, store: Store, collection: str, paths: tuple[str, ...]) -> None:
-        """Let a collection be selected by these fields; entries there are read again."""
+        """Make these fields selectable in a collection; its entries are read again."""
         if self.paths(collection) == paths:
             return
         self._paths[collection] = paths
@@ -115,7 +115,7 @@ class FieldIndex:
         return self._entry(collection, value, pack(body))
 
     def read(self, collection: str, kept: bytes) -> Entry:
-        """Return the entry for an object as it was kept."""
+        """Return the entry for a stored object."""
         return self._entry(collection, decode(unpack(kept)), kept)
 
     def _entry(self, collection: str, value: Object, kept: bytes) -> Entry:
@@ -135,7 +135,7 @@ class FieldIndex:
 
 
 class Selection(msgspec.Struct, frozen=True):
-    """What a list or watch is about: a namespace, labels and fields; empty means all."""
+    """The selection of a list or watch: a namespace, labels and fields; empty means all."""
 
     namespace: str = ""
     labels: tuple[Requirement, ...] = ()
@@ -144,11 +144,11 @@ class Selection(msgspec.Struct, frozen=True):
 
     @property
     def is_partial(self) -> bool:
-        """Tell whether selectors leave anything out."""
+        """Return whether selectors exclude anything."""
         return bool(self.labels or self.fields)
 
     def includes(self, entry: Entry) -> bool:
-        """Tell whether an entry belongs to it."""
+        """Return whether an entry belongs to it."""
         if self.namespace and entry.namespace != self.namespace:
             return False
         if self.labels and not matches(self.labels, entry.labels):
@@ -163,6 +163,6 @@ class Selection(msgspec.Struct, frozen=True):
 
 
 def selectable(resource: Resource, index: FieldIndex, path: str) -> bool:
-    """Tell whether objects of a resource can be selected by a field."""
+    """Return whether objects of a resource can be selected by a field."""
     known = ("metadata.name", "metadata.namespace")
     return path in known or path in index.paths(resource.key)

@@ -1,8 +1,8 @@
-"""A second copy of the state, at most a second old, and how it replaces a state file that broke.
+"""A second copy of the state, at most a second old, and how it replaces a damaged state file.
 
 An API server that started empty would end every pod: no object would want them. So a state file
-that is damaged, empty or gone while there is a copy is put aside, and the copy takes its place. All
-versions continue far above those that were given out, so every watcher lists again.
+that is damaged, empty or missing while there is a copy is renamed, and the copy replaces it. All
+versions continue far above those that were used, so every watcher lists again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kubecontroller.runtime.logs import fields
 from kubelocal.apiserver.storage.sqlite import SqliteJournal, StateError, open_store
 from kubelocal.apiserver.storage.store import Change, Entry, Store
 
-__all__ = ["SparedJournal", "open_state"]
+__all__ = ["CopiedJournal", "open_state"]
 
 _LOG = logging.getLogger(__name__)
 _PERIOD = 1.0
@@ -33,7 +33,7 @@ _UNREADABLE = (msgspec.DecodeError, zlib.error, LookupError, ValueError, TypeErr
 Read = Callable[[str, bytes], Entry]
 
 
-class SparedJournal:
+class CopiedJournal:
     """The journal of a state file, with a copy that `run` keeps up to date."""
 
     def __init__(self, journal: SqliteJournal) -> None:
@@ -52,7 +52,7 @@ class SparedJournal:
             self._refused += 1
             self._refusal = str(error)
             raise
-        if self._refused:  # a full disk takes no log either, so it is told when it is over
+        if self._refused:  # a full disk takes no log either, so its end is logged
             _LOG.error(
                 "the state can be written again",
                 extra=fields(refused=self._refused, error=self._refusal),
@@ -61,13 +61,13 @@ class SparedJournal:
         self._waiting.append((collection, change))
 
     async def run(self) -> None:
-        """Bring the copy up to date, again and again."""
+        """Update the copy for ever."""
         while True:
             self.keep_up()
             await asyncio.sleep(_PERIOD)
 
     def keep_up(self) -> None:
-        """Bring the copy up to date; if that fails it is made again later."""
+        """Update the copy; if that fails it is created again later."""
         waiting, self._waiting = self._waiting, []
         try:
             if self._spare is None:
@@ -99,14 +99,14 @@ class SparedJournal:
             self._spare = None
 
     def close(self) -> None:
-        """Bring the copy up to date and let go of both files."""
+        """Update the copy and close both files."""
         self.keep_up()
         self._drop_spare()
         self.journal.close()
 
 
-def open_state(path: Path, read: Read) -> tuple[SparedJournal, Store]:
-    """Open a state file, or what its copy holds when it is damaged.
+def open_state(path: Path, read: Read) -> tuple[CopiedJournal, Store]:
+    """Open a state file, or its copy when it is damaged.
 
     Errors: StateError when there is no usable copy either, or the file cannot be opened.
     """
@@ -124,11 +124,11 @@ def open_state(path: Path, read: Read) -> tuple[SparedJournal, Store]:
     return _replaced(path, read, why=why)
 
 
-def _opened(path: Path, read: Read) -> tuple[SparedJournal, Store]:
+def _opened(path: Path, read: Read) -> tuple[CopiedJournal, Store]:
     journal = SqliteJournal(path)
     try:
         journal.check()
-        spared = SparedJournal(journal)
+        spared = CopiedJournal(journal)
         store = open_store(journal, read, record=spared)
     except BaseException:
         with contextlib.suppress(sqlite3.Error):
@@ -137,7 +137,7 @@ def _opened(path: Path, read: Read) -> tuple[SparedJournal, Store]:
     return spared, store
 
 
-def _replaced(path: Path, read: Read, *, why: str) -> tuple[SparedJournal, Store]:
+def _replaced(path: Path, read: Read, *, why: str) -> tuple[CopiedJournal, Store]:
     spare = _spare(path)
     stamp = time.strftime("%Y%m%dT%H%M%S")
     aside = path.with_name(f"{path.name}.damaged-{stamp}")
@@ -176,7 +176,7 @@ def _spare(path: Path) -> Path:
 
 
 def _logs(path: Path) -> tuple[Path, Path]:
-    """What SQLite keeps beside a file."""
+    """The files that SQLite keeps beside a file."""
     return path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")
 
 

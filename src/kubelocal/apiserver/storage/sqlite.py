@@ -1,9 +1,9 @@
-"""The journal that survives: one SQLite file in write-ahead mode.
+"""The durable journal: one SQLite file in write-ahead mode.
 
 Every change is its own transaction and is in the file (or its log, which the next open replays)
-before `record` returns, so an answer is only ever given for what a killed process finds again.
-The log is not synced to the disk for each change: the death of the process loses nothing, the
-death of the machine may lose the last moments, but never tears a change.
+before `record` returns, so a client only gets a response for what a restarted process finds again.
+The log is not synced to the disk for each change: the end of the process loses nothing, a power
+failure of the machine may lose the last moments, but never half a change.
 """
 
 from __future__ import annotations
@@ -52,26 +52,26 @@ class SqliteJournal:
             raise
 
     def check(self) -> None:
-        """Raise ValueError if the file is not whole."""
+        """Raise ValueError if the file is damaged."""
         (found,) = self._connection.execute("PRAGMA quick_check(1)").fetchone()
         if found != "ok":
             raise ValueError(found)
 
     def version(self) -> int:
-        """Return the last version this file knows of: of an object, or of a deletion."""
+        """Return the last version in this file: of an object, or of a deletion."""
         row = self._connection.execute("SELECT value FROM facts WHERE name='version'").fetchone()
         (newest,) = self._connection.execute("SELECT max(version) FROM objects").fetchone()
         return max(int(row[0]) if row else 1, newest or 1)
 
     def objects(self) -> Iterator[tuple[str, bytes]]:
-        """Yield every object as it was kept, with the collection it belongs to."""
+        """Yield every stored object, with its collection."""
         yield from self._connection.execute(
             "SELECT collection, body FROM objects ORDER BY collection, key"
         )
 
     def record(self, collection: str, change: Change) -> None:
-        """Write one change and the version it made, in one transaction."""
-        with self._told():
+        """Write one change and its version, in one transaction."""
+        with self._state_errors():
             if change.deleted:
                 self.record_all([(collection, change)])
             else:
@@ -102,7 +102,7 @@ class SqliteJournal:
             )
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _state_errors(self) -> Iterator[None]:
         try:
             yield
         except sqlite3.Error as error:
@@ -124,7 +124,7 @@ class SqliteJournal:
             self._connection.backup(other)
 
     def close(self) -> None:
-        """Fold the log into the file and let go of it."""
+        """Checkpoint the log into the file and close it."""
         self._connection.close()
 
 
@@ -134,7 +134,7 @@ def open_store(
     *,
     record: Journal | None = None,
 ) -> Store:
-    """Return a store with everything the journal kept; `read` makes entries of that.
+    """Return a store with everything in the journal; `read` makes entries of it.
 
     Changes go to `record` if that is given, else to the journal itself.
     """

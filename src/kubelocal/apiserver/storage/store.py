@@ -1,13 +1,13 @@
-"""Objects by resource, under one rising version, with a bounded history of what changed.
+"""Objects by resource, under one rising version, with a bounded history of changes.
 
-An object is kept as the JSON it is answered with (packed when it is large), so a read is a lookup
-and a list is a join; what selectors need is kept beside it. Every change gets the next
-resourceVersion, is handed to the journal, and only then becomes visible: what a client was told
-happened survives a crash.
+An object is stored as the JSON of its responses (compressed when it is large), so a read is a
+lookup and a list is a join; the values for selectors are stored beside it. Every change gets the
+next resourceVersion, is written to the journal, and only then becomes visible: a change that a
+client has seen survives a crash.
 
-The history serves two readers: watches (each is a cursor into it, so a reader that does not read
-costs nothing) and lists pinned to a version (today's state with later changes undone). Whoever
-asks for more than is kept is told so with `Lost`.
+The history has two readers: watches (each is a cursor into it, so a slow reader costs nothing) and
+lists pinned to a version (the current state with later changes undone). A reader that needs more
+than the history holds gets `Lost`.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ __all__ = ["Change", "Collection", "Entry", "Journal", "Lost", "Store", "pack", 
 HISTORY = 10_000
 """Changes kept per collection; about what a busy hour of a small cluster makes."""
 
-_LARGE = 4096  # below, packing costs more time than the room is worth
-_WINDOW, _MEMORY = 13, 5  # small: preparing a window takes longer than packing an object
+_LARGE = 4096  # smaller objects: compression costs more time than the space is worth
+_WINDOW, _MEMORY = 13, 5  # small: preparing a window takes longer than compressing an object
 
 _RECENT, _REMEMBERED = 32, 64 * 1024
 _recent: dict[bytes, bytes] = {}
-"""What was packed last, since the writer and every watcher are about to ask for it."""
+"""The objects compressed last, since the writer and every watcher are about to read them."""
 
 
 def pack(body: bytes) -> bytes:
-    """Return a body as it is kept: large ones small, since ten thousand pods are mostly names."""
+    """Return a body as it is stored: large ones compressed."""
     if len(body) <= _LARGE:
         return body
     packer = zlib.compressobj(1, zlib.DEFLATED, _WINDOW, _MEMORY)
@@ -48,14 +48,14 @@ def pack(body: bytes) -> bytes:
 
 
 def unpack(kept: bytes) -> bytes:
-    """Return the JSON of what is kept."""
+    """Return the JSON of a stored body."""
     if kept.startswith(b"{"):
         return kept
     return _recent.get(kept) or zlib.decompress(kept, _WINDOW)
 
 
 class Entry(Struct, frozen=True, gc=False):
-    """One object as it is at one version."""
+    """One object at one version."""
 
     namespace: str
     name: str
@@ -67,12 +67,12 @@ class Entry(Struct, frozen=True, gc=False):
 
     @property
     def body(self) -> bytes:
-        """The object as the JSON it is answered with."""
+        """The object as the JSON of its responses."""
         return unpack(self.kept)
 
     @property
     def key(self) -> str:
-        """Return where the object stands in the order of its collection."""
+        """Return the position of the object in the order of its collection."""
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
@@ -85,12 +85,12 @@ class Change(Struct, frozen=True, gc=False):
     deleted: bool = False
 
 
-class Lost(LookupError):  # noqa: N818 - what it says of the version asked for
-    """The version asked for is older than the history reaches."""
+class Lost(LookupError):  # noqa: N818 - what it says of the version requested
+    """The requested version is older than the history."""
 
 
 class Journal(Protocol):
-    """Where changes are made durable before anybody is told of them."""
+    """Makes changes durable before they become visible."""
 
     def record(self, collection: str, change: Change) -> None:
         """Make one change durable, or raise and leave no trace of it."""
@@ -118,7 +118,7 @@ class Collection:
         return self._order
 
     def put(self, change: Change) -> None:
-        """Let a recorded change happen, and wake those who watch."""
+        """Apply a recorded change, and wake the watches."""
         key = change.entry.key
         if change.deleted:
             del self.entries[key]
@@ -166,7 +166,7 @@ class Collection:
         return self._changes[-1]
 
     def forget(self, version: int) -> None:
-        """Drop the history up to a version, as a compaction does: what is older is gone."""
+        """Drop the history up to a version, as a compaction does."""
         self._changes.clear()
         self.floor = version
 
@@ -184,7 +184,7 @@ class Store:
         self._collections: dict[str, Collection] = {}
 
     def collection(self, name: str) -> Collection:
-        """Return the collection of that name; it exists as soon as somebody asks."""
+        """Return the collection of that name; it is created on first use."""
         found = self._collections.get(name)
         if found is None:
             found = Collection(name, floor=self._floor, history=self._history)
@@ -196,17 +196,17 @@ class Store:
         return tuple(self._collections.values())
 
     def settle(self) -> None:
-        """Begin the history here: what was set up before is no news to anybody."""
+        """Begin the history here: watches do not receive what was set up before."""
         self._floor = self.version
         for collection in self._collections.values():
             collection.forget(self.version)
 
     def load(self, collection: str, entry: Entry) -> None:
-        """Take in an object that the journal kept from an earlier life."""
+        """Load an object from the journal."""
         self.collection(collection).entries[entry.key] = entry
 
     def commit(self, collection: str, entry: Entry, *, deleted: bool = False) -> None:
-        """Make a change whose entry carries the next version; durable, then visible."""
+        """Apply a change whose entry carries the next version; durable, then visible."""
         if entry.version != self.version + 1:
             raise ValueError(f"version {entry.version} does not follow {self.version}")
         home = self.collection(collection)

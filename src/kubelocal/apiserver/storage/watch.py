@@ -1,8 +1,8 @@
 """A watch: a cursor into the history of one collection, filtered and rendered for one client.
 
 It holds no events of its own, so a thousand watchers that never read cost a thousand cursors.
-A reader that falls further behind than the history reaches is cut off and has to list again.
-The shell calls `poll` whenever it was woken and has written what it got before.
+A reader that falls further behind than the history is disconnected and has to list again.
+The shell calls `poll` whenever it was woken and has written the previous lines.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kubelocal.apiserver.storage.store import Change, Collection, Entry, Lost, S
 __all__ = ["BATCH", "Render", "Watch"]
 
 Render = Callable[[str, Entry], bytes]
-"""Make the line of one event: its type and the object as this client wants it."""
+"""Renders the line of one event: its type and the object in the client's format."""
 
 BATCH = 500
 
@@ -81,7 +81,7 @@ class Watch:
         return lines
 
     def mark(self) -> list[bytes]:
-        """Return a bookmark of how far this watch is, if nothing waits to be read."""
+        """Return a bookmark at the position of this watch, if no changes are pending."""
         if self._bookmark is None or self.ended or self._initial:
             return []
         if self._cursor < self._collection.end:
@@ -89,12 +89,12 @@ class Watch:
         return [self._bookmark(self._store.version, False)]
 
     def fail(self, error: StatusError) -> list[bytes]:
-        """End the watch with an error its client is told of."""
+        """End the watch with an error event for its client."""
         self._end()
         return [error_line(error)]
 
     def close(self) -> None:
-        """Let go of the collection."""
+        """Unsubscribe from the collection."""
         self._end()
 
     def _end(self) -> None:
@@ -131,5 +131,5 @@ def _at(entry: Entry, version: int) -> Entry:
 
 
 def error_line(error: StatusError) -> bytes:
-    """Return the event that tells a watcher what went wrong."""
+    """Return the ERROR event of a watch."""
     return b'{"type":"ERROR","object":' + encode(error.body()) + b"}\n"

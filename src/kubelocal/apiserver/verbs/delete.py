@@ -1,4 +1,4 @@
-"""DELETE of one object or of a collection, from options to the answer."""
+"""DELETE of one object or of a collection, from options to the response."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ _SHOWN = {
     "services",
     "storageclasses.storage.k8s.io",
 }
-"""Kinds whose deletion is answered with the object rather than with a Status."""
+"""Kinds whose deletion responds with the object rather than with a Status."""
 
 _PROTECTED = ("default", "kube-system", "kube-public")
 
 
 class Remover:
-    """Carries out deletions."""
+    """Handles deletions."""
 
     def __init__(self, core: Core, reader: Reader, admission: Admission) -> None:
         self._core = core
@@ -48,7 +48,7 @@ class Remover:
         self._admission = admission
 
     def delete(self, call: Call) -> Steps[Response]:
-        """Answer a DELETE of one object."""
+        """Handle a DELETE of one object."""
         options, dry = self._options(call)
         resource = call.resource
         if resource.key == "namespaces" and call.name in _PROTECTED:
@@ -60,7 +60,7 @@ class Remover:
         return answer_object(200, status, call)
 
     def collection(self, call: Call) -> Steps[Response]:
-        """Answer a DELETE of everything a selection includes."""
+        """Handle a DELETE of everything that a selection includes."""
         options, dry = self._options(call)
         entries = self._reader.select(call)
         bodies = [at_version(call.resource, entry.body) for entry in entries]
@@ -80,7 +80,7 @@ class Remover:
     def remove(
         self, call: Call, options: Options, *, dry: bool = False
     ) -> Steps[tuple[Entry, bool]]:
-        """Delete the object a call names; tell how it looks now and whether it is gone."""
+        """Delete the object of a call; return its current state and whether it is gone."""
         while True:
             entry = self._entry(call)
             if entry is None:

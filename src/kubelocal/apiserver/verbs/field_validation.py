@@ -1,7 +1,7 @@
 """Bodies against their schema: values of the wrong type, and unknown fields.
 
 Wrong types are always refused for built-in kinds, as Go cannot hold them. Unknown fields are
-dropped silently, with a warning, or refused, as the client asked with `fieldValidation`.
+dropped silently, with a warning, or refused, as the client chose with `fieldValidation`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def check_directive(call: Call) -> None:
 
 
 def is_plain(call: Call, value: Object) -> bool:
-    """Tell at once of most objects that nothing in them is mistyped or unknown."""
+    """Return quickly, for most objects, that nothing in them is mistyped or unknown."""
     resource = call.resource
     return (
         resource.custom is None
@@ -57,14 +57,14 @@ def is_plain(call: Call, value: Object) -> bool:
 
 
 def type_problem(call: Call, value: Object) -> str | None:
-    """Return what is of the wrong type in an object of a built-in kind."""
+    """Return what has the wrong type in an object of a built-in kind."""
     if call.resource.custom is not None:
         return None
     return mistyped(schema_for(call.resource), value)
 
 
 def unknown_fields(call: Call, value: Object) -> list[str]:
-    """Drop what the schema does not know, and tell it in the words of warnings."""
+    """Drop fields that the schema does not know, and return their warnings."""
     order = {key: number for number, key in enumerate(value)}
     resource = call.resource
     check_shape(resource.kind, resource.version, value)
@@ -74,12 +74,12 @@ def unknown_fields(call: Call, value: Object) -> list[str]:
 
 
 def strict_text(found: Sequence[str]) -> str:
-    """Return how a strict refusal lists what it found."""
+    """Return the text of a strict refusal."""
     return f"strict decoding error: {', '.join(found)}"
 
 
 def accept_fields(call: Call, value: Object, duplicates: Sequence[str]) -> None:
-    """Refuse wrong types; drop unknown fields, and warn of them or refuse as the client asked."""
+    """Refuse wrong types; drop unknown fields, and warn or refuse as the client chose."""
     kind, version = call.resource.kind, call.resource.version
     subject = f'{kind} in version "{version}" cannot be handled as a {kind}'
     found: list[str] = []
@@ -93,7 +93,7 @@ def accept_fields(call: Call, value: Object, duplicates: Sequence[str]) -> None:
 
 
 def report(call: Call, found: Sequence[str], refusal: Callable[[], StatusError]) -> None:
-    """Warn of unknown fields or raise the refusal, as the client asked."""
+    """Warn of unknown fields or raise the refusal, as the client chose."""
     directive = call.options.get("fieldValidation", "") or "Warn"
     if not found or directive == "Ignore":
         return

@@ -1,4 +1,4 @@
-"""The four kinds of patch, as one value that makes a wanted object from a live one."""
+"""The four types of patch, as one value that makes the new object from the live one."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ class Patched(Struct, frozen=True):
 
     @property
     def is_apply(self) -> bool:
-        """Tell whether this is a server-side apply."""
+        """Return whether this is a server-side apply."""
         return self.media == APPLY_PATCH
 
     def on(self, call: Call, live: Object | None, *, now: str) -> Object:
-        """Return what the object becomes; `live` is free to be changed."""
+        """Return the patched object; `live` may be changed."""
         if self.is_apply:
             return _applied(call, live, copied(self.intent), now)
         schema = schema_for(call.resource)
@@ -67,7 +67,7 @@ class Patched(Struct, frozen=True):
 
 
 def patch_of(call: Call, accepted: tuple[str, ...]) -> Patched:
-    """Read the patch of a request."""
+    """Decode the patch of a request."""
     media, intent = read_patch(call, accepted)
     if media != APPLY_PATCH:
         if call.options.get("force"):
@@ -150,7 +150,7 @@ def _contested(error: ApplyConflict) -> StatusError:
 
 
 def _whole(call: Call, result: Any) -> Object:
-    """Return what a patch made, if it is still an object of its kind."""
+    """Return the result of a patch, if it is still an object of its kind."""
     if not isinstance(result, dict):
         raise bad_request("the patch leaves no object")
     resource = call.resource
@@ -178,7 +178,7 @@ def _unfit(problem: str) -> StatusError:
 
 
 def unpatched(error: PatchError) -> StatusError:
-    """Return the refusal for a patch that does not fit."""
+    """Return the error for a patch that cannot be applied."""
     if error.status != 422:
         return StatusError(error.status, error.reason, error.message)
     return StatusError(

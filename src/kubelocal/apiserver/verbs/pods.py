@@ -1,4 +1,4 @@
-"""What can be done to pods beside writing them: binding to a node, and eviction under budgets."""
+"""Subresources of pods: binding to a node, and eviction under disruption budgets."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Pods:
         self._remover = remover
 
     def bind(self, call: Call) -> Response:
-        """Assign a pod to a node, once."""
+        """Bind a pod to a node, once."""
         binding, _ = read_body(call)
         target = binding.get("target") or {}
         name = call.name or (binding.get("metadata") or {}).get("name", "")
@@ -93,7 +93,7 @@ class Pods:
             raise conflict("", "pods/binding", name, why)
 
     def evict(self, call: Call) -> Steps[Response]:
-        """Delete a pod if the budget that covers it allows."""
+        """Delete a pod if its disruption budget allows it."""
         eviction, _ = read_body(call)
         if (eviction.get("metadata") or {}).get("name", call.name) != call.name:
             raise bad_request("name in URL does not match name in Eviction object")
@@ -173,7 +173,7 @@ def _refusal(text: str, retry_after: int) -> StatusError:
 
 
 def _is_free(pod: Object) -> bool:
-    """Tell whether losing the pod disrupts nothing, so that no budget is asked."""
+    """Return whether the loss of the pod disrupts nothing, so that no budget is checked."""
     phase = (pod.get("status") or {}).get("phase")
     return phase in {"Succeeded", "Failed", "Pending"} or bool(
         pod["metadata"].get("deletionTimestamp")

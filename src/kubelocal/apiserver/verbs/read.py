@@ -1,6 +1,6 @@
 """Get, list and watch.
 
-Bodies are answered as they are kept. Only what cannot be is decoded: other versions of custom
+Bodies are sent as they are stored. Only what cannot be is decoded: other versions of custom
 resources, tables, and metadata alone.
 """
 
@@ -55,7 +55,7 @@ class _Token(msgspec.Struct):
 
 
 class Reader:
-    """Answers reads from the store."""
+    """Handles reads from the store."""
 
     def __init__(self, store: Store, registry: Registry, index: FieldIndex, tables: Tables) -> None:
         self._store = store
@@ -64,7 +64,7 @@ class Reader:
         self._tables = tables
 
     def get(self, call: Call) -> Response:
-        """Answer with one object."""
+        """Return one object."""
         resource = call.resource
         asked = _version(call)
         if asked > self._store.version:
@@ -75,7 +75,7 @@ class Reader:
         return self.show(call, entry, 200)
 
     def show(self, call: Call, entry: Entry, status: int) -> Response:
-        """Answer with one entry in the form the client wants."""
+        """Return one entry in the format that the client wants."""
         want = wanted(call.headers.get("accept", ""))
         body = at_version(call.resource, entry.body)
         if want.view == "Table":
@@ -88,7 +88,7 @@ class Reader:
         return answer(status, body, call)
 
     def selection(self, call: Call) -> Selection:
-        """Return what a collection request is about."""
+        """Return the selection of a collection request."""
         resource = call.resource
         labels = parse_labels(call.options.get("labelSelector", ""))
         fields = parse_fields(
@@ -106,13 +106,13 @@ class Reader:
         )
 
     def select(self, call: Call) -> list[Entry]:
-        """Return the entries a collection request is about, in order."""
+        """Return the selected entries of a collection request, in order."""
         selection = self.selection(call)
         home = self._store.collection(call.resource.key)
         return [e for e in map(home.entries.__getitem__, home.keys()) if selection.includes(e)]
 
     def page(self, call: Call) -> Response:
-        """Answer with a page of a collection, all of one version."""
+        """Return a page of a collection, all of one version."""
         _check_list_options(call)
         _number(call, "timeoutSeconds")
         resource, selection = call.resource, self.selection(call)
@@ -157,7 +157,7 @@ class Reader:
         if want.view == "PartialObjectMetadata":
             kind, api_version = "PartialObjectMetadataList", "meta.k8s.io/v1"
             bodies = [_metadata_only(body) for body in bodies]
-        elif resource.custom is None:  # typed lists do not repeat what the list says
+        elif resource.custom is None:  # typed lists do not repeat the kind of the list
             cut = len(encode({"kind": resource.kind, "apiVersion": api_version}))
         head = encode({"kind": kind, "apiVersion": api_version, "metadata": metadata})
         return answer(200, _joined(head, bodies, cut), call)
@@ -186,7 +186,7 @@ class Reader:
         return "", current, home.entries
 
     def watch(self, call: Call) -> Watch:
-        """Answer with a stream of changes."""
+        """Return a stream of changes."""
         _check_watch_options(call)
         resource, selection = call.resource, self.selection(call)
         home = self._store.collection(resource.key)
@@ -262,7 +262,7 @@ def _joined(head: bytes, bodies: Sequence[bytes], cut: int) -> bytes:
 
 
 def key_of(call: Call) -> str:
-    """Return the store's key of the object a request names."""
+    """Return the store's key of the object of a request."""
     return f"{call.namespace}/{call.name}" if call.resource.namespaced else call.name
 
 

@@ -1,4 +1,4 @@
-"""Questions about people and rights, asked as objects that are answered and never kept."""
+"""TokenReviews and access reviews: objects that are evaluated and never stored."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _AUTHORIZATION = "authorization.k8s.io"
 
 
 class Reviews:
-    """Answers review objects."""
+    """Evaluates review objects."""
 
     def __init__(self, authorizer: Authorizer, tokens: Tokens) -> None:
         self._authorizer = authorizer
         self._tokens = tokens
 
     def answer(self, call: Call, now: str) -> Response:
-        """Answer one review."""
+        """Evaluate one review."""
         value, duplicates = read_body(call, call.resource)
         check_directive(call)
         value["kind"], value["apiVersion"] = call.resource.kind, call.resource.api_version

@@ -1,6 +1,6 @@
-"""The scale subresource: how many replicas are wanted and seen, the same for every kind.
+"""The scale subresource: desired and observed replicas, the same for every kind.
 
-Reading derives a Scale from the object; writing changes only the wanted number in the object.
+Reading derives a Scale from the object; writing changes only the desired number in the object.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def scale_of(resource: Resource, value: Object) -> Object:
 
 
 class Scaling:
-    """Answers requests on the scale of an object."""
+    """Handles requests on the scale of an object."""
 
     def __init__(self, core: Core, writer: Writer) -> None:
         self._core = core

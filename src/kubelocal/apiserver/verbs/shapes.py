@@ -1,8 +1,8 @@
-"""Whether an object of a built-in kind has only known fields of the right types, told quickly.
+"""Fast check that an object of a built-in kind has only known fields of the right types.
 
 The schema of a kind becomes one msgspec type, against which an object is checked in C. The type is
-at most as lenient as the walks of `decoding` and `schema`: what it accepts needs no walk, and what
-it refuses is looked at by those, which can also say what is wrong. Pure.
+at most as lenient as the walks of `decoding` and `schema`: an object that it accepts needs no walk,
+and one that it refuses is checked by those, which can also say what is wrong. Pure.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ _SCALARS: dict[tuple[str, str], Any] = {
 Schema = dict[str, Any]
 
 
-class _NoType(Exception):  # noqa: N818 - what there is of a schema
-    """A schema that no msgspec type stands for, such as one that contains itself."""
+class _NoType(Exception):  # noqa: N818 - a property of a schema
+    """A schema without a msgspec type, such as one that contains itself."""
 
 
 def fits(group: str, version: str, kind: str, value: dict[str, Any]) -> bool:
-    """Tell whether nothing in an object is unknown or mistyped; no does not say that it is."""
+    """Return whether an object certainly has no unknown or mistyped field; false is not certain."""
     wanted = _type_of(group, version, kind)
     if wanted is None:
         return False
@@ -105,7 +105,7 @@ def _object_type(schema: Schema, known: dict[str, Any], above: tuple[str, ...]) 
 
 
 def _field(owner: str, schema: Schema, known: dict[str, Any], above: tuple[str, ...]) -> Any:
-    """Let a field be null, as it is where Go writes nothing; but no metadata, nor what is in it."""
+    """Let a field be null, as it is where Go writes nothing; except metadata and its fields."""
     kind = _type(schema, known, (*above, owner))
     is_metadata = OBJECT_META in (owner, schema.get("x-definition"))
     return kind if is_metadata else kind | None

@@ -1,4 +1,4 @@
-"""What lies below an object's path: each subresource is handed to the part that knows it."""
+"""Requests on subresources, each passed to the part that implements it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SHORTEST, _LONGEST, _USUAL = 600, 1 << 32, 3600
 
 
 class Subresources:
-    """Answers requests below objects."""
+    """Handles requests on subresources."""
 
     def __init__(
         self, core: Core, reader: Reader, writer: Writer, remover: Remover, tokens: Tokens
@@ -38,7 +38,7 @@ class Subresources:
         self._tokens = tokens
 
     def answer(self, call: Call, verb: str) -> Steps[Answer]:
-        """Answer one request."""
+        """Handle one request."""
         sub = call.resource.subresource(call.subresource)
         if sub is None or verb not in sub.verbs:
             raise method_not_allowed()
@@ -80,7 +80,7 @@ class Subresources:
         )
 
     def _finalize(self, call: Call) -> Response:
-        """Replace the finalizers of a namespace; without any, a dying one goes."""
+        """Replace the finalizers of a namespace; without any, a terminating one is deleted."""
         given, _ = read_body(call)
         value = self._core.live(call)
         version = (given.get("metadata") or {}).get("resourceVersion")

@@ -1,10 +1,10 @@
-"""Create, update and patch: the way an object takes from a request's body into the store.
+"""Create, update and patch: the way of an object from a request's body into the store.
 
-decode, drop what is unknown, default, what the kind itself keeps or fills in, mutating
-admission, validation, validating admission, field ownership, commit. Every step may refuse.
-Admission may take long, and others write meanwhile: an update that finds its object changed
-after admission starts again from the new state, and gives up as a conflict only if the caller
-named the version it wanted to change.
+Decode, drop unknown fields, set defaults, apply the kind's own rules, mutating admission,
+validation, validating admission, field ownership, commit. Every step may refuse. Admission may take
+long, and other clients write meanwhile: an update that finds its object changed after admission
+starts again from the new state, and fails with a conflict only if the caller named the version it
+wanted to change.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ _ATTEMPTS = 5
 _NAMES = 8
 
 Change = Callable[[Object, Entry], Object]
-"""Make the wanted object from the live one."""
+"""Makes the new object from the live one."""
 
 
 class Writer:
-    """Carries out writes on whole objects and their status."""
+    """Handles writes of whole objects and their status."""
 
     def __init__(
         self, core: Core, reader: Reader, admission: Admission, addresses: Addresses
@@ -71,7 +71,7 @@ class Writer:
         self._addresses = addresses
 
     def create(self, call: Call) -> Steps[Response]:
-        """Answer a POST to a collection."""
+        """Handle a POST to a collection."""
         value, duplicates = read_body(call, call.resource)
         check_directive(call)
         check_kind(call, value, self._core.registry)
@@ -80,7 +80,7 @@ class Writer:
         return self._reader.show(call, entry, 201)
 
     def add(self, call: Call, new: Object, *, applied: bool = False) -> Steps[Entry]:
-        """Make a new object of a decoded body; `applied` ones already know their owners."""
+        """Create an object from a decoded body; `applied` ones already know their managers."""
         resource, metadata = call.resource, new["metadata"]
         if metadata.get("resourceVersion"):
             text = "resourceVersion should not be set on objects to be created"
@@ -111,7 +111,7 @@ class Writer:
             reservation.release()
 
     def update(self, call: Call) -> Steps[Response]:
-        """Answer a PUT of an object or its status."""
+        """Handle a PUT of an object or its status."""
         value, duplicates = read_body(call, call.resource)
         check_directive(call)
         check_kind(call, value, self._core.registry)
@@ -139,7 +139,7 @@ class Writer:
         return self._reader.show(call, entry, 201)
 
     def patch(self, call: Call) -> Steps[Response]:
-        """Answer a PATCH of any type of an object or its status."""
+        """Handle a PATCH of any type of an object or its status."""
         check_directive(call)
         patched = patch_of(call, PATCHES if call.resource.custom is None else CUSTOM_PATCHES)
         existing = self._core.entry(call.resource.key, call.namespace, call.name)
@@ -195,7 +195,7 @@ class Writer:
         *,
         versionless: bool,
     ) -> Steps[Entry | None]:
-        """Try once; nothing means that somebody else wrote while admission was asked."""
+        """Try once; nothing means that another client wrote during admission."""
         resource = call.resource
         live = self._core.load(resource, entry)
         new = change(copied(live), entry)
@@ -221,7 +221,7 @@ class Writer:
             reservation.release()
 
     def _mutated(self, review: Review) -> Steps[Object]:
-        """Return the object after mutating admission; what webhooks changed is the writer's."""
+        """Return the object after mutating admission; the writer owns the changes of webhooks."""
         before = review.new
         new = yield from self._admission.mutate(review)
         if new is not before:
@@ -317,7 +317,7 @@ class Writer:
 
 
 def check_kind(call: Call, value: Object, registry: Registry) -> None:
-    """Refuse a body that is of another kind or version than its path."""
+    """Refuse a body of another kind or version than its path."""
     resource = call.resource
     kind, version = value.get("kind", ""), value.get("apiVersion", "")
     if resource.custom is None:
@@ -353,13 +353,13 @@ def check_kind(call: Call, value: Object, registry: Registry) -> None:
 
 
 def key_of_new(call: Call, new: Object) -> str:
-    """Return the key a new object will have."""
+    """Return the key of a new object."""
     name: str = new["metadata"]["name"]
     return f"{call.namespace}/{name}" if call.resource.namespaced else name
 
 
 def _same(new: Object, live: Object) -> bool:
-    """Tell whether a write changes nothing, whoever wrote it when."""
+    """Return whether a write changes nothing but managers and times."""
     return _timeless(new) == _timeless(live)
 
 
@@ -391,10 +391,10 @@ _CONDITIONAL = {
 
 
 def creates_on_update(group: str, kind: str) -> bool:
-    """Tell whether a PUT of an object that is not there creates it."""
+    """Return whether a PUT of a missing object creates it."""
     return (group, kind) in _CREATES
 
 
 def is_unconditional(resource: Resource) -> bool:
-    """Tell whether a PUT may leave out the version it replaces."""
+    """Return whether a PUT may omit the version that it replaces."""
     return resource.custom is None and (resource.group, resource.kind) not in _CONDITIONAL

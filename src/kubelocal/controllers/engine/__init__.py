@@ -1,4 +1,4 @@
-"""What all controllers stand on: the view of the caches, changes as values, carrying them out.
+"""The base of all controllers: the view of the caches, changes as values, their execution.
 
 Imports no controller; begin with `view`.
 """

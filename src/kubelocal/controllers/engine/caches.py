@@ -24,7 +24,7 @@ BUILT_IN_KINDS: dict[str, Kind[Manifest]] = {
 
 
 class Caches:
-    """A `View` over informers that follows CRDs as they come and go.
+    """A `View` over informers that follows CRDs as they are created and deleted.
 
     Resources are named by their plural; those of CRDs by plural and group (`widgets.example.org`),
     so that no CRD can hide a built-in one.
@@ -39,11 +39,11 @@ class Caches:
         self._dynamic: dict[str, asyncio.Task[None]] = {}
         self._group: asyncio.TaskGroup | None = None
 
-    def on_resource(self, told: Callable[[str, Informer[Manifest]], None]) -> None:
-        """Have `told` called with each resource's informer: now for those there are, later too."""
-        self._added.append(told)
+    def on_resource(self, handler: Callable[[str, Informer[Manifest]], None]) -> None:
+        """Call the function with each resource's informer: now for the present ones, later too."""
+        self._added.append(handler)
         for name, informer in self.informers.items():
-            told(name, informer)
+            handler(name, informer)
 
     async def run(self) -> None:
         """Fill and follow the caches until cancelled."""
@@ -84,8 +84,8 @@ class Caches:
         informer = Informer(self.client, kind)
         self.informers[name] = informer
         self._dynamic[name] = self._group.create_task(informer.run())
-        for told in self._added:
-            told(name, informer)
+        for handler in self._added:
+            handler(name, informer)
 
     def _leave(self, name: str) -> None:
         self.informers.pop(name, None)
@@ -115,7 +115,7 @@ class Caches:
                 yield name, obj
 
     def content(self, namespace: str) -> Sequence[tuple[str, Obj]]:
-        """Return every object of any resource that lives in a namespace."""
+        """Return every object of any resource in a namespace."""
         return [
             (name, obj)
             for name, informer in list(self.informers.items())

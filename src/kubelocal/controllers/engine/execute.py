@@ -1,7 +1,8 @@
-"""Doing what a controller asked for, each change with its precondition, and seeing it come back.
+"""Executes the changes of a controller, each with its precondition, and waits for the cache.
 
-A change that finds the world moved on (conflict, gone, there already) is not an error: the loop
-looks again. After each write the caches are waited for, so that nothing is planned from before it.
+A change that finds another state (conflict, not found, exists already) is not an error: the loop
+runs again. After each write the caches are waited for, so that nothing is planned from an older
+state.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ async def execute(
     steps: Iterable[Change],
     refused: Callable[[Create, ApiError], None] = lambda _step, _error: None,
 ) -> Outcome:
-    """Do the steps in order. The first that finds the world changed ends the pass: look again.
+    """Execute the steps in order. The first that finds another state ends the pass.
 
-    Of an object that may not be created, `refused` is told.
+    `refused` is called for an object that may not be created.
     """
     for step in steps:
         try:
@@ -79,7 +80,7 @@ def _binding(namespace: str, name: str, uid: str, node: str) -> Manifest:
 
 
 async def _seen(caches: Caches, step: Change, answer: Manifest | None) -> None:
-    """Wait until the cache shows a write. A delete that ends at once is told by its event."""
+    """Wait until the cache shows a write. Its event reports a delete that ends at once."""
     if answer is None:
         return
     resource = "pods" if isinstance(step, Bind) else step.resource

@@ -1,4 +1,4 @@
-"""What several controllers ask of pods: are they alive, ready, available; and how one is made."""
+"""Properties of pods that several controllers need: active, ready, available; new pods."""
 
 from __future__ import annotations
 
@@ -50,24 +50,24 @@ def condition(obj: Obj, kind: str) -> Obj | None:
 
 
 def is_deleting(obj: Obj) -> bool:
-    """Tell whether the object is on its way out."""
+    """Return whether the object is being deleted."""
     return "deletionTimestamp" in obj["metadata"]
 
 
 def is_active(pod: Obj) -> bool:
-    """Tell whether a pod counts towards its controller's replicas."""
+    """Return whether a pod counts towards its controller's replicas."""
     phase = pod.get("status", {}).get("phase")
     return phase not in ("Succeeded", "Failed") and not is_deleting(pod)
 
 
 def is_ready(pod: Obj) -> bool:
-    """Tell whether a pod's Ready condition is True."""
+    """Return whether a pod's Ready condition is True."""
     ready = condition(pod, "Ready")
     return ready is not None and ready["status"] == "True"
 
 
 def is_available(pod: Obj, min_ready_seconds: int, now: datetime) -> bool:
-    """Tell whether a pod has been ready for long enough."""
+    """Return whether a pod has been ready for long enough."""
     ready = condition(pod, "Ready")
     if ready is None or ready["status"] != "True":
         return False
@@ -83,7 +83,7 @@ def count_available(pods: list[Obj], min_ready_seconds: int, now: datetime) -> i
 
 
 def pod_from_template(template: Obj, owner: Obj) -> Obj:
-    """Return the pod a template describes, owned by the workload. The caller names it."""
+    """Return a pod made from a template, owned by the workload. The caller names it."""
     source = edited(template)
     metadata = source.get("metadata") or {}
     made: Obj = {

@@ -1,7 +1,7 @@
-"""What a controller is given to look at and what it may ask for.
+"""The view of the caches that a controller gets, and the changes that it may return.
 
-Objects are plain JSON values as the API server holds them. A controller never changes one that it
-was given; it builds a changed copy.
+Objects are plain JSON values as the API server holds them. A controller never changes one of them;
+it builds a changed copy.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Obj: TypeAlias = dict[str, Any]
 
 
 class View(Protocol):
-    """A read-only look at what is stored, by resource name (plural)."""
+    """A read-only view of the caches, by resource name (plural)."""
 
     def get(self, resource: str, namespace: str, name: str) -> Obj | None:
         """Return one object, or None when there is none."""
@@ -93,7 +93,7 @@ Change: TypeAlias = Create | Update | UpdateStatus | Delete | Bind
 
 
 class Changes(Struct, frozen=True):
-    """What to do now, and when to look again by itself (None: on the next event)."""
+    """The changes to make now, and when to run again (None: on the next event)."""
 
     steps: tuple[Change, ...] = ()
     again_after: float | None = None
@@ -113,7 +113,7 @@ def controller_of(obj: Obj) -> Obj | None:
 
 
 def controller_reference(owner: Obj) -> Obj:
-    """Return the reference by which a child names its controller."""
+    """Return the owner reference of a child to its controller."""
     return {
         "apiVersion": owner["apiVersion"],
         "kind": owner["kind"],
@@ -125,7 +125,7 @@ def controller_reference(owner: Obj) -> Obj:
 
 
 def labels_match(selector: Obj | None, labels: Obj | None) -> bool:
-    """Tell whether labels satisfy a LabelSelector (matchLabels and matchExpressions)."""
+    """Return whether labels satisfy a LabelSelector (matchLabels and matchExpressions)."""
     if selector is None:
         return False
     have = labels or {}
@@ -136,10 +136,10 @@ def labels_match(selector: Obj | None, labels: Obj | None) -> bool:
 
 
 def timestamp(now: datetime) -> str:
-    """Write an instant as Kubernetes does, in whole seconds."""
+    """Format an instant as Kubernetes does, in whole seconds."""
     return now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def parse_time(text: str) -> datetime:
-    """Read an instant as Kubernetes writes it, with or without fractions."""
+    """Parse an instant of Kubernetes, with or without fractions."""
     return datetime.fromisoformat(text)

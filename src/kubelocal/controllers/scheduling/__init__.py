@@ -1,1 +1,1 @@
-"""Which node a pod goes to; pure. Begin with `scheduler`."""
+"""Chooses the node of a pod; pure. Begin with `scheduler`."""

@@ -1,4 +1,4 @@
-"""Affinity and spread: how pods want to lie relative to labels of nodes and to other pods."""
+"""Affinity and spread: rules of pods about labels of nodes and about other pods."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = [
 
 
 class Placed(Struct, frozen=True):
-    """All nodes, and the pods that lie on them."""
+    """All nodes, and the pods that are bound to them."""
 
     nodes: dict[str, Obj]
     pods: tuple[Obj, ...]
@@ -29,7 +29,7 @@ class Placed(Struct, frozen=True):
         return cls({n["metadata"]["name"]: n for n in nodes}, tuple(pods))
 
     def domain(self, pod: Obj, key: str) -> str | None:
-        """Return the value of a topology key where a placed pod lies."""
+        """Return the value of a topology key at the node of a pod."""
         node = self.nodes.get(pod["spec"].get("nodeName", ""))
         return None if node is None else _label(node, key)
 
@@ -40,7 +40,7 @@ def _label(obj: Obj, key: str) -> str | None:
 
 
 def node_affinity_holds(spec: Obj, node: Obj) -> bool:
-    """Tell whether a node satisfies what a pod requires of nodes."""
+    """Return whether a node satisfies what a pod requires of nodes."""
     affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
     if not required:
@@ -62,7 +62,7 @@ def _terms(pod: Obj, kind: str) -> list[Obj]:
 
 
 def _selects(term: Obj, owner: Obj, other: Obj) -> bool:
-    """Tell whether an affinity term of one pod speaks about another pod."""
+    """Return whether an affinity term of one pod selects another pod."""
     home = owner["metadata"]["namespace"]
     namespaces = term.get("namespaces") or ([home] if "namespaceSelector" not in term else None)
     if namespaces is not None and other["metadata"]["namespace"] not in namespaces:
@@ -128,7 +128,7 @@ def _selector(pod: Obj, constraint: Obj) -> Obj | None:
 
 
 def _counts(pod: Obj, node: Obj) -> bool:
-    """Tell whether a node is one the pod could go to at all (spread honours node affinity)."""
+    """Return whether a node is one the pod could go to at all (spread honours node affinity)."""
     wanted = pod["spec"].get("nodeSelector") or {}
     labels = node["metadata"].get("labels") or {}
     return wanted.items() <= labels.items() and node_affinity_holds(pod["spec"], node)
@@ -154,7 +154,7 @@ def spread_limitation(pod: Obj, node: Obj, cluster: Placed) -> str | None:
 
 
 def preference(pod: Obj, node: Obj, cluster: Placed) -> float:
-    """Return how much a pod would like a node, by everything it only prefers."""
+    """Return the score of a node for a pod, by its preferred rules."""
     score = 0.0
     affinity = pod["spec"].get("affinity") or {}
     preferred = "preferredDuringSchedulingIgnoredDuringExecution"

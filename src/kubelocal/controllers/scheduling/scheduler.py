@@ -1,4 +1,4 @@
-"""The scheduler: which node a pod goes to, or in words why none will do.
+"""The scheduler: which node a pod is bound to, or why none fits.
 
 Filters in the order Kubernetes reports them, then the least loaded node with the best spread.
 """
@@ -52,7 +52,7 @@ class _Node(Struct, frozen=True):
 
 
 def _request(pod: Obj, resource: str) -> float:
-    """Return what a pod asks of a resource: its containers together, or its largest init one."""
+    """Return a pod's request of a resource: its containers together, or its largest init one."""
 
     def asked(container: Obj) -> float:
         requests = (container.get("resources") or {}).get("requests") or {}
@@ -65,7 +65,7 @@ def _request(pod: Obj, resource: str) -> float:
 
 
 def plan(view: View, namespace: str, name: str, now: datetime) -> Changes:
-    """Return the binding of one pod, or the condition that says why it cannot be placed."""
+    """Return the binding of one pod, or the condition that says why it cannot be scheduled."""
     pod = view.get("pods", namespace, name)
     if pod is None or is_deleting(pod) or pod["spec"].get("nodeName"):
         return Changes()
@@ -102,7 +102,7 @@ def plan(view: View, namespace: str, name: str, now: datetime) -> Changes:
 
 
 def _limitation(pod: Obj, node: _Node, cluster: Placed) -> str | None:
-    """Return why a node will not do for a pod, or None."""
+    """Return why a node does not fit a pod, or None."""
     spec, obj = pod["spec"], node.obj
     if obj["spec"].get("unschedulable") and not _tolerates_all(
         spec, [{"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}]
@@ -183,8 +183,8 @@ def _refused(pod: Obj, message: str, now: datetime) -> Changes:
     }
     status = pod.get("status") or {}
     conditions = with_condition(status.get("conditions") or [], made, timestamp(now))
-    told = UpdateStatus("pods", {**pod, "status": {**status, "conditions": conditions}})
-    return Changes((told,) if gated else (told, _event(pod, message, timestamp(now))))
+    update = UpdateStatus("pods", {**pod, "status": {**status, "conditions": conditions}})
+    return Changes((update,) if gated else (update, _event(pod, message, timestamp(now))))
 
 
 def _event(pod: Obj, message: str, stamp: str) -> Create:

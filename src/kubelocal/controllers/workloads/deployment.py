@@ -1,7 +1,7 @@
-"""Deployment: replaces one ReplicaSet by the next, at a bounded rate, and remembers the old ones.
+"""Deployment: replaces one ReplicaSet by the next, at a bounded rate, and keeps the old ones.
 
 Every prefix of the steps keeps the bounds: never more than `replicas + maxSurge` pods, never fewer
-than `replicas - maxUnavailable` available ones because of us.
+than `replicas - maxUnavailable` available ones because of the controller.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _share(value: int | str, total: int, *, rounding: Callable[[float], int]) ->
 
 
 def plan(view: View, namespace: str, name: str, now: datetime) -> Changes:
-    """Return what one Deployment needs now."""
+    """Return the changes to one Deployment."""
     found = view.get("deployments", namespace, name)
     if found is None or is_deleting(found):
         return Changes()
@@ -150,7 +150,7 @@ def _scaled(replicaset: Obj, replicas: int) -> list[Change]:
 
 
 def _scale_in_place(deployment: _Deployment) -> list[Change]:
-    """While paused only the number of replicas of the living set follows the spec."""
+    """Scale the newest set while the Deployment is paused."""
     living = [s for s in deployment.sets if s["spec"].get("replicas", 1)]
     return _scaled(living[0], deployment.replicas) if len(living) == 1 else []
 
@@ -186,7 +186,7 @@ def _roll(deployment: _Deployment) -> list[Change]:
 
 
 def _shrink(deployment: _Deployment, *, total: int, unavailable: int) -> list[Change]:
-    """Take pods from old sets: unhealthy ones first, then as availability allows."""
+    """Remove pods of old sets: unhealthy ones first, then as availability allows."""
     floor_available = deployment.replicas - unavailable
     assert deployment.new is not None
     status = deployment.new.get("status", {})
@@ -317,7 +317,7 @@ def _available_condition(obj: Obj, *, enough: bool, stamp: str) -> Obj:
 
 
 def _touched(obj: Obj, made: Obj, stamp: str) -> Obj:
-    """Give a condition its update time: moved only when the condition says something new."""
+    """Set the update time of a condition: it changes only with the condition."""
     old = condition(obj, made["type"])
     same = old is not None and all(old.get(k) == v for k, v in made.items())
     return {**made, "lastUpdateTime": old.get("lastUpdateTime", stamp) if same and old else stamp}
@@ -353,7 +353,7 @@ def _progressing(deployment: _Deployment, *, done: bool, counts: Obj, now: datet
 
 
 def _deadline(obj: Obj, status: Obj, now: datetime) -> float | None:
-    """Look again when progress would be overdue."""
+    """Return when progress would be overdue."""
     progressing = next((c for c in status["conditions"] if c["type"] == "Progressing"), None)
     if progressing is None or progressing["reason"] != "ReplicaSetUpdated":
         return None

@@ -1,7 +1,7 @@
 """Job: runs pods until enough of them succeeded, or too many failed.
 
-Each pod carries a finalizer until it was counted, so that a pod deleted early still counts, and the
-uids being counted stand in the status first, so that a crash in between counts no pod twice.
+Each pod has a finalizer until it was counted, so that a pod deleted early still counts, and the
+uids being counted are written to the status first, so that a crash in between counts no pod twice.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class _Job(Struct, frozen=True):
 
 
 def plan(view: View, namespace: str, name: str, now: datetime) -> Changes:
-    """Return what one Job needs now."""
+    """Return the changes to one Job."""
     found = view.get("jobs", namespace, name)
     if found is None or is_deleting(found):
         return Changes(tuple(_released(p) for p in _left(view, namespace, name)))
@@ -103,7 +103,7 @@ def plan(view: View, namespace: str, name: str, now: datetime) -> Changes:
 
 
 def _left(view: View, namespace: str, name: str) -> list[Obj]:
-    """Return the pods that do not count any more, since their job goes or is gone."""
+    """Return the pods that no longer count, since their job is terminating or gone."""
     return [
         pod
         for pod in view.list("pods", namespace)
@@ -112,7 +112,7 @@ def _left(view: View, namespace: str, name: str) -> list[Obj]:
 
 
 def _suspension(job: Obj, status: Obj, stamp: str) -> Obj:
-    """Return the status with the condition that says whether the job is held back."""
+    """Return the status with the condition that says whether the job is suspended."""
     suspended = bool(job["spec"].get("suspend"))
     if not suspended and condition(job, "Suspended") is None:
         return status
@@ -280,7 +280,7 @@ def _delete(pod: Obj) -> Delete:
 
 
 def _after(job: _Job) -> Changes:
-    """Return what remains once a job is over: pods let go, and itself when its time is up."""
+    """Return the changes to a finished job: release its pods, delete it after its TTL."""
     steps: list[Change] = [_released(p) for p in job.pods if _is_tracked(p)]
     ttl = job.obj["spec"].get("ttlSecondsAfterFinished")
     if ttl is None:

@@ -1,4 +1,4 @@
-"""ReplicaSet: so many pods of one template, whichever."""
+"""ReplicaSet: a number of interchangeable pods of one template."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["claim", "plan"]
 
 
 def plan(view: View, namespace: str, name: str, now: datetime) -> Changes:
-    """Return what one ReplicaSet needs now."""
+    """Return the changes to one ReplicaSet."""
     found = view.get("replicasets", namespace, name)
     if found is None or is_deleting(found):
         return Changes()
@@ -47,7 +47,7 @@ def plan(view: View, namespace: str, name: str, now: datetime) -> Changes:
 
 
 def claim(owner: Obj, candidates: list[Obj], resource: str) -> tuple[list[Obj], list[Change]]:
-    """Return the objects an owner controls, and what adopts orphans and releases strangers."""
+    """Return the objects of an owner, and the changes that adopt orphans and release others."""
     uid, selector = owner["metadata"]["uid"], owner["spec"]["selector"]
     members, changes = [], list[Change]()
     for candidate in candidates:
@@ -82,7 +82,7 @@ def _scale(owner: Obj, active: list[Obj]) -> list[Change]:
 
 
 def _worth(pod: Obj) -> tuple[bool, int, bool, str]:
-    """Order pods by how little is lost with them: unbound, not running, unready, youngest first."""
+    """Order pods for deletion: unbound, not running, not ready, youngest first."""
     phases = {"Pending": 0, "Unknown": 1, "Running": 2}
     status = pod.get("status", {})
     born = pod["metadata"].get("creationTimestamp", "")

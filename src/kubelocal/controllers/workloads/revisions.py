@@ -1,4 +1,4 @@
-"""History of a workload's template as ControllerRevisions: which one is wanted, which are old."""
+"""History of a workload's template as ControllerRevisions: the current one and the old ones."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def template_of(revision: Obj) -> Obj:
 
 
 def adopt_orphans(owner: Obj, nearby: Sequence[Obj]) -> list[Change]:
-    """Take over the history that an owner of the same name left behind when it let its pods go."""
+    """Adopt the history that an owner of the same name left behind when it orphaned its pods."""
     changes: list[Change] = []
     for revision in nearby:
         metadata = revision["metadata"]
@@ -47,9 +47,9 @@ def adopt_orphans(owner: Obj, nearby: Sequence[Obj]) -> list[Change]:
 
 
 def wanted_revision(owner: Obj, history: Sequence[Obj]) -> tuple[Obj, Change | None]:
-    """Return the revision of the owner's template, and what makes it so.
+    """Return the revision of the owner's template, and the change that records it.
 
-    An equal older revision is brought forward (a roll back), else a new one is recorded.
+    An equal older revision is renumbered (a rollback), else a new one is created.
     """
     data = _recorded(owner["spec"]["template"])
     newest = max((r["revision"] for r in history), default=0)
@@ -82,7 +82,7 @@ def wanted_revision(owner: Obj, history: Sequence[Obj]) -> tuple[Obj, Change | N
 
 
 def keep_history(history: Sequence[Obj], *, live: set[str], limit: int) -> list[Change]:
-    """Delete the oldest revisions that no pod is of, beyond the limit."""
+    """Delete the oldest revisions that no pod uses, beyond the limit."""
     idle = sorted(
         (r for r in history if r["metadata"]["name"] not in live), key=lambda r: int(r["revision"])
     )

@@ -1,8 +1,8 @@
-"""StatefulSet: numbered pods with claims of their own, made in order, rolled from the last.
+"""StatefulSet: numbered pods with their own claims, created in order, rolled from the last.
 
 Follows the order of Kubernetes' own controller: adopt and release, revisions, claims, missing pods,
-surplus pods, roll, status. With OrderedReady one thing happens at a time and an unready pod stops
-everything behind it; with Parallel only the roll is one at a time.
+surplus pods, roll, status. With OrderedReady one step happens at a time and a pod that is not ready
+stops everything behind it; with Parallel only the roll is one at a time.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _REVISION = "controller-revision-hash"
 
 
 class _Set(Struct, frozen=True):
-    """One StatefulSet with all that was found of it."""
+    """One StatefulSet with its pods, claims and revisions."""
 
     obj: Obj
     pods: dict[int, Obj]
@@ -89,7 +89,7 @@ class _Set(Struct, frozen=True):
 
 
 def plan(view: View, namespace: str, name: str, now: datetime) -> Changes:
-    """Return what one StatefulSet needs now."""
+    """Return the changes to one StatefulSet."""
     found = view.get("statefulsets", namespace, name)
     if found is None or is_deleting(found):
         return Changes()
@@ -128,7 +128,7 @@ def _revision_of(pod: Obj) -> str:
 
 
 def _members(view: View, owner: Obj) -> tuple[dict[int, Obj], list[Change]]:
-    """Return the set's pods by ordinal, and what adopts orphans and releases strangers."""
+    """Return the set's pods by ordinal, and the changes that adopt orphans and release others."""
     metadata, selector = owner["metadata"], owner["spec"]["selector"]
     pattern = re.compile(rf"{re.escape(metadata['name'])}-(\d+)")
     members: dict[int, Obj] = {}
@@ -249,7 +249,7 @@ def _claim(stateful: _Set, template: Obj, name: str) -> Obj:
 
 
 def _retention(stateful: _Set) -> Iterator[Change]:
-    """Yield what makes the claims' owners say what the retention policy wants."""
+    """Yield the changes that set the claims' owners according to the retention policy."""
     policy = stateful.obj["spec"].get("persistentVolumeClaimRetentionPolicy") or {}
     when_deleted = policy.get("whenDeleted") == "Delete"
     when_scaled = policy.get("whenScaled") == "Delete"

@@ -1,4 +1,4 @@
-"""What a container is given from the API: variables and files; pure.
+"""Variables and files of a container that come from the API; pure.
 
 Called by `pod`, `volumes` and `process`; begin with `variables`.
 """

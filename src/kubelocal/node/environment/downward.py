@@ -1,7 +1,7 @@
-"""The downward API: what a pod may read about itself, as text.
+"""The downward API: fields of a pod that its containers may read, as text.
 
 Pure: fields of the pod (`fieldRef`) and resources of its containers (`resourceFieldRef`), in the
-very form a kubelet gives them to variables and files.
+format in which a kubelet puts them into variables and files.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _DIVISORS = {"cpu": "1", "memory": "1", "ephemeral-storage": "1"}
 
 
 class NodeFacts(Struct, frozen=True):
-    """What a pod may learn of the node it is on."""
+    """The properties of a node that its pods may read."""
 
     name: str
     address: str
@@ -70,7 +70,7 @@ def resource_text(
 ) -> str:
     """Return a container's request or limit as a whole number of divisors, rounded up.
 
-    A limit that is not set is what the node has, and a request that is not set is zero.
+    An unset limit is the capacity of the node, and an unset request is zero.
     """
     named = reference.get("containerName")
     if named:

@@ -1,4 +1,4 @@
-"""What the files of a volume hold: ConfigMaps, Secrets, the downward API and projections of them.
+"""The files of volumes: ConfigMaps, Secrets, the downward API and projections of them.
 
 Pure: from a volume's definition and the objects it names to paths, bytes and modes.
 """
@@ -30,7 +30,7 @@ class File(Struct, frozen=True):
 
 
 class TokenRequest(Struct, frozen=True):
-    """A service account token that a volume asks for."""
+    """A service account token that a volume requests."""
 
     audience: str
     seconds: int
@@ -44,12 +44,12 @@ class Named(Struct, frozen=True):
 
 
 def is_payload(volume: Object) -> bool:
-    """Tell whether a volume is made of files that follow objects of the API."""
+    """Return whether the files of a volume come from objects of the API."""
     return any(volume.get(kind) is not None for kind in _KINDS)
 
 
 def _parts(volume: Object) -> list[tuple[str, Object]]:
-    """Return the sources of a volume: one, or those that a projection joins."""
+    """Return the sources of a volume: one, or those of a projection."""
     if volume.get("projected") is not None:
         return [
             next(iter(source.items()))
@@ -97,7 +97,7 @@ def payload(
 ) -> dict[str, File]:
     """Return the files of a volume by path.
 
-    Errors: VolumeError, worded as a kubelet words it, when something referred to is not there.
+    Errors: VolumeError, worded like a kubelet's, when an object that it refers to is missing.
     """
     whole = volume.get("projected") or volume.get("configMap") or volume.get("secret")
     whole = whole or volume.get("downwardAPI") or {}

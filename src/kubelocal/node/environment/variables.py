@@ -1,7 +1,7 @@
 """The environment of a container, composed as a kubelet composes it.
 
-Pure. Order: what the image gives, the services of the namespace, `envFrom`, then `env` from top to
-bottom, where each value may use `$(NAME)` of those before it.
+Pure. Order: variables of the image, the services of the namespace, `envFrom`, then `env` from top
+to bottom, where each value may use `$(NAME)` of those before it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Object = Mapping[str, Any]
 
 
 class Sources(Struct, frozen=True, kw_only=True):
-    """What variables may be taken from: objects of the pod's namespace, by name."""
+    """The sources of variables: objects of the pod's namespace, by name."""
 
     node: NodeFacts
     pod_ip: str
@@ -48,7 +48,7 @@ def _secret_texts(secret: Object) -> dict[str, str]:
 
 
 def service_variables(services: Iterable[Object]) -> dict[str, str]:
-    """Return the variables that name the services of a namespace and where they answer."""
+    """Return the variables with the addresses of a namespace's services."""
     variables: dict[str, str] = {}
     for service in services:
         address = service["spec"].get("clusterIP")
@@ -87,7 +87,7 @@ def compose(
 ) -> dict[str, str]:
     """Return the whole environment of a container.
 
-    Errors: ConfigError, worded as a kubelet words it, when something referred to is not there.
+    Errors: ConfigError, worded like a kubelet's, when an object that it refers to is missing.
     """
     variables = dict(base)
     for source in container.get("envFrom") or ():
@@ -130,7 +130,7 @@ def _find(objects: Mapping[str, Object], reference: Object, kind: str) -> Object
 
 
 def _referred(reference: Object, pod: Object, container: Object, sources: Sources) -> str | None:
-    """Return the value a `valueFrom` refers to, or None when it is optional and not there."""
+    """Return the value of a `valueFrom`, or None when it is optional and missing."""
     if reference.get("fieldRef"):
         path = str(reference["fieldRef"]["fieldPath"])
         return field_text(pod, path, node=sources.node, pod_ip=sources.pod_ip)
@@ -142,7 +142,7 @@ def _referred(reference: Object, pod: Object, container: Object, sources: Source
         return _key_of("ConfigMap", sources.config_maps, reference["configMapKeyRef"], pod)
     if reference.get("secretKeyRef"):
         return _key_of("Secret", sources.secrets, reference["secretKeyRef"], pod)
-    raise ConfigError("valueFrom names no source that this node knows")
+    raise ConfigError("valueFrom has no source that this node supports")
 
 
 def _key_of(kind: str, objects: Mapping[str, Object], reference: Object, pod: Object) -> str | None:

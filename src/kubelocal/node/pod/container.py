@@ -1,7 +1,7 @@
-"""One container of a pod, from its image to its end, and again as its restart policy says.
+"""One container of a pod, from its image to its end, and its restarts.
 
-Guarantees: at most one instance at a time; its record is on disk before it starts; once told to
-stop it is never started again; what it did is in `container`, and each change was published.
+Guarantees: at most one instance at a time; its record is on disk before it starts; after a stop it
+is never started again; its state is in `container`, and each change is published.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _LONGEST_HOOK = 3600.0
 
 
 class ContainerRunner:
-    """Runs one container; `run` ends when it is over for good."""
+    """Runs one container; `run` ends when it has ended and is not restarted."""
 
     def __init__(
         self, context: PodContext, spec: Mapping[str, Any], role: Role, container: Container
@@ -77,13 +77,13 @@ class ContainerRunner:
 
     @property
     def is_over(self) -> bool:
-        """Whether it ended and will not be started again."""
+        """Whether it ended and will not be restarted."""
         return isinstance(self.container.state, Terminated) and not self._may_restart()
 
-    # Life
+    # Lifecycle
 
     def adopt(self, record: ContainerRecord) -> None:
-        """Go on with an instance that an earlier agent started and that still runs."""
+        """Adopt an instance that an earlier agent started and that still runs."""
         self.description = Description.read(self._context.folder.spec(self.name))
         started = parse_instant(record.started) if record.started else self._context.machine.now()
         self.container.state = Running(started)
@@ -91,8 +91,8 @@ class ContainerRunner:
         self.container.attempt = self.container.restarts = record.attempt
         self._end = self._context.machine.processes.watch(record.identity)
 
-    def take_end(self, record: ContainerRecord, ended: Ended) -> None:
-        """Take note that an instance of an earlier agent ended meanwhile."""
+    def record_end(self, record: ContainerRecord, ended: Ended) -> None:
+        """Record that an instance of an earlier agent ended meanwhile."""
         started = parse_instant(record.started) if record.started else None
         self.container.identity = record.identity
         self.container.attempt = self.container.restarts = record.attempt
@@ -101,7 +101,7 @@ class ContainerRunner:
         self._ended(ended)
 
     async def run(self) -> None:
-        """Run the container until it is over for good, or stopped."""
+        """Run the container until it is stopped, or ends and is not restarted."""
         while True:
             if self._end is None:
                 if self._stop.is_set():
@@ -110,7 +110,7 @@ class ContainerRunner:
                     return
                 if not await self._start():
                     continue
-            await self._tend()
+            await self._supervise()
             if not self._may_restart():
                 return
 
@@ -125,7 +125,7 @@ class ContainerRunner:
         return bool(policy != "Never")
 
     def _latest_end(self) -> Terminated | None:
-        """Return the end after which the container waits for its turn, if it does."""
+        """Return the end after which the container waits for its restart, if any."""
         match self.container.state:
             case Terminated() as ended:
                 return ended
@@ -150,10 +150,10 @@ class ContainerRunner:
             message = f"back-off {_span(delay)} restarting failed container={self.name} pod={owner}"
             text = f"Back-off restarting failed container {self.name} in pod {owner}"
             self._event("BackOff", text, warning=True)
-            if await self._rest(min(_BEFORE_BACKOFF, delay - since)):
+            if await self._sleep(min(_BEFORE_BACKOFF, delay - since)):
                 return False
             self._wait_for(Waiting("CrashLoopBackOff", message), last=ended)
-            if await self._rest(delay - since - _BEFORE_BACKOFF):
+            if await self._sleep(delay - since - _BEFORE_BACKOFF):
                 return False
         return not self._stop.is_set()
 
@@ -164,8 +164,8 @@ class ContainerRunner:
         self.container.ready = self.container.started = False
         self._context.changed()
 
-    async def _rest(self, seconds: float) -> bool:
-        """Sleep, unless told to stop; return whether told to stop."""
+    async def _sleep(self, seconds: float) -> bool:
+        """Sleep until a stop at most; return whether it is stopping."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(max(seconds, 0.0)):
                 await self._stop.wait()
@@ -174,7 +174,7 @@ class ContainerRunner:
     # Start
 
     async def _start(self) -> bool:
-        """Start an instance; return whether it runs. Failures wait as long as they should."""
+        """Start an instance; return whether it runs. After a failure, wait for the back-off."""
         image = await self._pull()
         if image is None:
             return False
@@ -313,12 +313,12 @@ class ContainerRunner:
     async def _refused_image(self, waiting: Waiting, seconds: float) -> bool:
         self._event("Failed", f"Error: {waiting.reason}", warning=True)
         self._wait_for(waiting)
-        return await self._rest(seconds)
+        return await self._sleep(seconds)
 
-    # Tending
+    # Supervision
 
-    async def _tend(self) -> None:
-        """Watch over a running instance until it ends."""
+    async def _supervise(self) -> None:
+        """Supervise a running instance until it ends."""
         assert self._end is not None
         self._health = Health(
             self._spec, self.container, self._context, run=self.run_command, role=self.role
@@ -381,13 +381,13 @@ class ContainerRunner:
     # Stopping
 
     def stop(self, *, deadline: float, reason: str) -> None:
-        """Have the container end, by a deadline in loop time; it is not started again."""
+        """End the container by a deadline in loop time; it is not restarted."""
         self._deadline = deadline
         self._kill_reason = reason
         self._stop.set()
 
     async def _terminate(self, grace: float, message: str) -> None:
-        """Ask the instance to end, and kill it when its grace period is over."""
+        """Send SIGTERM to the instance, and kill it when its grace period is over."""
         assert self._end is not None
         loop = asyncio.get_running_loop()
         self._event("Killing", message)
@@ -418,12 +418,12 @@ class ContainerRunner:
         )
 
     async def _hook(self, name: str, timeout: float) -> str | None:
-        """Run a life-cycle hook; return what went wrong, or None."""
+        """Run a lifecycle hook; return what went wrong, or None."""
         declared = (self._spec.get("lifecycle") or {}).get(name)
         if not declared:
             return None
         if declared.get("sleep"):
-            await self._rest(min(float(declared["sleep"].get("seconds") or 0), timeout))
+            await self._sleep(min(float(declared["sleep"].get("seconds") or 0), timeout))
             return None
         check = handler_of(declared, self._spec, address=self._context.address)
         if not isinstance(check, ExecCheck | HttpCheck):
@@ -432,7 +432,7 @@ class ContainerRunner:
         return None if result.success else result.message
 
     async def _post_start(self) -> bool:
-        """Run the hook that follows a start; return whether the container may go on."""
+        """Run the postStart hook; return whether the container may continue."""
         assert self._end is not None
         if not (self._spec.get("lifecycle") or {}).get("postStart"):
             return True
@@ -476,6 +476,6 @@ class ContainerRunner:
 
 
 def _span(seconds: float) -> str:
-    """Return a span as Go writes it: `10s`, `1m20s`, `5m0s`."""
+    """Format a duration as Go does: `10s`, `1m20s`, `5m0s`."""
     minutes, rest = divmod(int(seconds), 60)
     return f"{minutes}m{rest}s" if minutes else f"{rest}s"

@@ -1,4 +1,4 @@
-"""What a container's runner may ask of the pod it belongs to and of the node it is on."""
+"""What the runner of a container needs of its pod and of its node."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Recorder(Protocol):
     def record(
         self, pod: Mapping[str, Any], *, reason: str, message: str, warning: bool, field: str = ""
     ) -> None:
-        """Note an event of a pod, or of one of its containers (`spec.containers{name}`)."""
+        """Record an event of a pod, or of one of its containers (`spec.containers{name}`)."""
 
 
 class Machine(Struct, frozen=True):
-    """What all pods of the agent share."""
+    """The parts that all pods of the agent share."""
 
     processes: Processes
     images: Images
@@ -46,14 +46,14 @@ class Machine(Struct, frozen=True):
 
 
 class PodContext(Protocol):
-    """A pod, as its containers see it."""
+    """A pod, as its containers need it."""
 
     machine: Machine
     folder: PodFolder
 
     @property
     def pod(self) -> Mapping[str, Any]:
-        """The pod as the API has it now."""
+        """The current pod of the API."""
 
     @property
     def address(self) -> str:
@@ -64,16 +64,16 @@ class PodContext(Protocol):
         """The folders of the pod's volumes."""
 
     async def sources(self) -> Sources:
-        """What variables may be taken from."""
+        """The sources of variables."""
 
     def service_variables(self) -> Mapping[str, str]:
-        """The variables that name services."""
+        """The variables with the addresses of services."""
 
     def remember(self, name: str, record: ContainerRecord) -> None:
-        """Write down which instance of a container is about to be started."""
+        """Record which instance of a container is about to be started."""
 
     def changed(self) -> None:
-        """Have the pod's status derived and published again."""
+        """Publish the pod's status again."""
 
     async def wait_objects_changed(self, timeout: float) -> None:
-        """Return when something the pod refers to changed, or after so many seconds."""
+        """Return when an object that the pod refers to changed, or after so many seconds."""

@@ -1,7 +1,7 @@
 """The probes of one running instance of a container.
 
 Guarantees: liveness and readiness wait for the startup probe; a container is ready only while its
-readiness probe says so; trouble is reported once, by the `trouble` future.
+readiness probe succeeds; a failure is reported once, by the `trouble` future.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["Health", "Unhealthy"]
 
 
 class Unhealthy(Struct, frozen=True):
-    """Why a container must be restarted, and the grace period its probe names, if any."""
+    """Why a container must be restarted, and the grace period of its probe, if any."""
 
     message: str
     grace: float | None
@@ -77,7 +77,7 @@ class Health:
         self._tasks.append(asyncio.ensure_future(work))
 
     def _begin(self) -> None:
-        """The container has started: judge from now on whether it is alive and ready."""
+        """Begin the liveness and readiness probes: the container has started."""
         self._container.started = True
         liveness, readiness = self._probe("livenessProbe"), self._probe("readinessProbe")
         if liveness is not None:
@@ -121,7 +121,7 @@ class Health:
             self._context.changed()
 
     async def _judge(self, title: str, probe: Probe, verdict: Verdict) -> bool:
-        """Ask once; return whether a threshold is reached."""
+        """Probe once; return whether a threshold is reached."""
         result = await ask(probe.check, self._run, timeout=probe.timeout)
         if not result.success:
             self._event("Unhealthy", f"{title} probe failed: {result.message}", warning=True)

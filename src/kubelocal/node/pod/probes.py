@@ -1,6 +1,6 @@
-"""What a probe asks for, and how its results become a verdict.
+"""The definitions of probes, and how results become a verdict.
 
-Pure: counting successes and failures against the thresholds. `probing` does the asking.
+Pure: counts successes and failures against the thresholds. `probing` runs the checks.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class TcpCheck(Struct, frozen=True):
 
 
 class HttpCheck(Struct, frozen=True):
-    """Ask an HTTP server; 200 to 399 is success."""
+    """Send an HTTP request; 200 to 399 is success."""
 
     host: str
     port: int
@@ -61,7 +61,7 @@ class Probe(Struct, frozen=True):
 
 
 class Result(Struct, frozen=True):
-    """What came of asking once."""
+    """The result of one check."""
 
     success: bool
     message: str = ""
@@ -82,7 +82,7 @@ def _port_number(port: int | str, ports: Sequence[Mapping[str, Any]]) -> int:
 def handler_of(
     handler: Mapping[str, Any], container: Mapping[str, Any], *, address: str
 ) -> Check | None:
-    """Return what a probe or a life-cycle hook asks to be done, or None when it asks nothing."""
+    """Return the check of a probe or a lifecycle hook, or None when it has none."""
     ports = container.get("ports") or ()
     if handler.get("exec") is not None:
         return ExecCheck(tuple(handler["exec"].get("command") or ()))
@@ -133,7 +133,7 @@ class Verdict:
         self.holds = initial
 
     def add(self, result: Result) -> bool:
-        """Count a result; return whether a threshold is reached, be it for the same verdict."""
+        """Count a result; return whether a threshold is reached, even for the same verdict."""
         self._run = self._run + 1 if result.success == self._last else 1
         self._last = result.success
         needed = self._probe.success_threshold if result.success else self._probe.failure_threshold

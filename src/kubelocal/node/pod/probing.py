@@ -1,4 +1,4 @@
-"""Ask a container how it is: by a command, a connection, or an HTTP request."""
+"""Runs the checks of probes: a command, a connection, or an HTTP request."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from kubelocal.node.process.execution import Finished
 __all__ = ["Run", "ask"]
 
 Run = Callable[[Sequence[str], float], Awaitable[Finished]]
-"""Runs a command in the container that is asked, within so many seconds."""
+"""Runs a command in the container, within so many seconds."""
 
 _REASONS = {111: "connection refused", 113: "no route to host", 110: "connection timed out"}
 
 
 async def ask(check: Check, run: Run, *, timeout: float) -> Result:
-    """Ask once; an answer that does not come in time is a failure."""
+    """Run a check once; a response that does not arrive in time is a failure."""
     match check:
         case ExecCheck():
             return await _ask_command(check, run, timeout)
@@ -67,7 +67,7 @@ async def _close(writer: asyncio.StreamWriter) -> None:
 
 
 def _insecure_context() -> ssl.SSLContext:
-    """Probes do not check certificates: they ask whether the server is well, not who it is."""
+    """Return a TLS context that checks no certificates: probes check health, not identity."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -96,7 +96,7 @@ async def _ask_http(check: HttpCheck, timeout: float) -> Result:
 
 
 async def _get(check: HttpCheck) -> int:
-    """Return the status of one GET; enough HTTP for a probe, so that none of it is pooled."""
+    """Return the status of one GET; just enough HTTP for a probe, without a connection pool."""
     context = _insecure_context() if check.scheme == "https" else None
     reader, writer = await asyncio.open_connection(check.host, check.port, ssl=context)
     try:

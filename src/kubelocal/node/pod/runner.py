@@ -1,8 +1,8 @@
 """One pod: its address, its volumes, its containers in their order, and its end.
 
-Guarantees: containers start in the order Kubernetes gives them (init containers one after another,
-sidecars when started, then the others together); when the pod is deleted every process of it has
-ended before the API is told; an agent that comes back goes on with what still runs.
+Guarantees: containers start in the order of Kubernetes (init containers one after another,
+sidecars when started, then the others together); when the pod is deleted, all its processes have
+ended before its object is removed; a restarted agent adopts what still runs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from kubelocal.node.pod.container import ContainerRunner
 from kubelocal.node.pod.context import Machine
 from kubelocal.node.pod.states import Container, Role, Waiting, from_status, instant, parse_instant
 from kubelocal.node.pod.status import PodState, phase_of, pod_status
-from kubelocal.node.process.client import Census, Ended
+from kubelocal.node.process.client import Ended, ProcessList
 from kubelocal.node.volumes.pod_volumes import PodVolumes
 
 __all__ = ["PodRunner"]
@@ -100,11 +100,11 @@ class PodRunner:
             made.append((declared, role, container))
         return made
 
-    # What containers ask of their pod
+    # For its containers
 
     @property
     def pod(self) -> Mapping[str, Any]:
-        """The pod as the API has it now."""
+        """The current pod of the API."""
         return self._pod
 
     @property
@@ -128,11 +128,11 @@ class PodRunner:
         return self._volumes.folders
 
     async def sources(self) -> Sources:
-        """What variables may be taken from."""
+        """The sources of variables."""
         return await self._volumes.sources(self._pod, self.address)
 
     def service_variables(self) -> Mapping[str, str]:
-        """The variables that name services: the API's own, and those of the namespace."""
+        """The variables with the addresses of services: the API's own, and the namespace's."""
         own = [
             s for s in self._cluster.services("default") if s["metadata"]["name"] == "kubernetes"
         ]
@@ -141,27 +141,27 @@ class PodRunner:
         return service_variables(own)
 
     def remember(self, name: str, record: ContainerRecord) -> None:
-        """Write down which instance of a container is about to be started."""
+        """Record which instance of a container is about to be started."""
         containers = {**self._record.containers, name: record}
         self._record = msgspec.structs.replace(self._record, containers=containers)
         self.folder.write(self._record)
 
     def changed(self) -> None:
-        """Have the pod's status derived and published again."""
+        """Publish the pod's status again."""
         self._changed.set()
         self._publish(self)
 
     async def wait_objects_changed(self, timeout: float) -> None:
-        """Return when something the pod refers to changed, or after so many seconds."""
+        """Return when an object that the pod refers to changed, or after so many seconds."""
         self._objects_changed.clear()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout):
                 await self._objects_changed.wait()
 
-    # What the agent tells the pod
+    # For the agent
 
     def update(self, pod: Mapping[str, Any]) -> None:
-        """Take the newest state of the pod; a deletion begins here."""
+        """Use the newest state of the pod; a deletion begins here."""
         self._pod = pod
         if pod["metadata"].get("deletionTimestamp"):
             grace = float(pod["metadata"].get("deletionGracePeriodSeconds") or 0)
@@ -171,12 +171,12 @@ class PodRunner:
             self._publish(self)
 
     def vanish(self) -> None:
-        """The pod is gone from the API: end what is left of it."""
+        """End what is left of a pod that is no longer in the API."""
         self._gone = True
         self._end_by(asyncio.get_running_loop().time() + _FORCED_GRACE)
 
     def objects_changed(self) -> None:
-        """Something the pod refers to may have changed."""
+        """Handle a possible change of an object that the pod refers to."""
         self._objects_changed.set()
 
     def _end_by(self, deadline: float) -> None:
@@ -187,7 +187,7 @@ class PodRunner:
         self._changed.set()
 
     def state(self) -> PodState:
-        """What the node knows of the pod."""
+        """The state of the pod on this node."""
         return PodState(
             containers=[runner.container for runner in self.runners],
             host_ip=self._node.address,
@@ -206,20 +206,20 @@ class PodRunner:
         if _differs(before, status):
             self._pod = await self._cluster.publish(self._pod, status)
 
-    # Life
+    # Lifecycle
 
-    async def run(self, census: Census) -> None:
+    async def run(self, listed: ProcessList) -> None:
         """Run the pod until nothing of it is left to do."""
         try:
-            await self._live(census)
+            await self._live(listed)
         except asyncio.CancelledError:
             raise
         except Exception:
             _log.exception("pod %s/%s failed on this node", *self.key)
             raise
 
-    async def _live(self, census: Census) -> None:
-        alive = self._restore(census)
+    async def _live(self, listed: ProcessList) -> None:
+        alive = self._restore(listed)
         over = (self._pod.get("status") or {}).get("phase") in _OVER
         self._is_terminal = over
         if not over:
@@ -238,8 +238,8 @@ class PodRunner:
         await self._ending.wait()
         await self._leave()
 
-    def _restore(self, census: Census) -> bool:
-        """Take up what an earlier agent left; return whether anything of the pod still runs."""
+    def _restore(self, listed: ProcessList) -> bool:
+        """Adopt what an earlier agent left; return whether anything of the pod still runs."""
         found = self.folder.read()
         status = self._pod.get("status") or {}
         if status.get("startTime"):
@@ -247,31 +247,31 @@ class PodRunner:
         if found is None:
             return False
         self._record = found
-        alive = any(record.identity in census.running for record in found.containers.values())
+        alive = any(record.identity in listed.running for record in found.containers.values())
         for runner in self.runners:
             record = found.containers.get(runner.name)
             if record is None:
                 continue
-            if record.identity in census.running:
+            if record.identity in listed.running:
                 runner.adopt(record)
-            elif record.identity in census.ended:
-                runner.take_end(record, census.ended[record.identity])
+            elif record.identity in listed.ended:
+                runner.record_end(record, listed.ended[record.identity])
             elif runner.is_running:
-                runner.take_end(record, Ended(137, 0, lost=True))
+                runner.record_end(record, Ended(137, 0, lost=True))
         if not alive and found.address:
             self._addresses.release(found.address)
             self._record = msgspec.structs.replace(found, address="")
         return alive
 
     async def _restore_volumes(self) -> None:
-        """Find the volumes of a pod that still runs; trouble with their files can wait."""
+        """Find the volumes of a pod that still runs; errors of their files can wait."""
         try:
             await self._volumes.prepare(self._pod, self.address)
         except VolumeError as error:
             _log.warning("pod %s/%s: %s", *self.key, error)
 
     async def _set_up(self) -> bool:
-        """Give the pod its volumes and its address; return False when told to end meanwhile."""
+        """Prepare the pod's volumes and its address; return False when it must end meanwhile."""
         if self._start_time is None:
             self._start_time = self.machine.now()
         # A pod that starts at once is published once, when it runs.
@@ -308,7 +308,7 @@ class PodRunner:
         (self.folder.path / "hosts").write_text(hosts_text(self._pod, self.address))
 
     async def _pause(self, seconds: float) -> None:
-        """Wait a while, or until something changes that may help."""
+        """Wait a while, or until a change that may help."""
         self._objects_changed.clear()
         waits = [
             asyncio.ensure_future(self._objects_changed.wait()),
@@ -321,7 +321,7 @@ class PodRunner:
                 wait.cancel()
 
     async def _keep_volumes(self) -> None:
-        """Bring files up to date whenever what they are made of changes, or a token ages."""
+        """Update files whenever their objects change, or a token expires."""
         while True:
             due = self._volumes.refresh_at
             now = asyncio.get_running_loop().time()
@@ -394,7 +394,7 @@ class PodRunner:
                     await self._changed.wait()
 
     async def _wait_ending(self) -> None:
-        """Return when the pod is deleted or gone, or was active longer than it may."""
+        """Return when the pod is deleted, or was active for longer than its deadline."""
         limit = self._pod["spec"].get("activeDeadlineSeconds")
         if limit is None:
             await self._ending.wait()
@@ -428,17 +428,17 @@ class PodRunner:
             await asyncio.wait({task})
 
     async def _leave(self) -> None:
-        """Tell the API that the pod has ended, and remove what is left of it."""
+        """Report to the API that the pod has ended, and remove what is left of it."""
         self._is_terminal = True
         while True:
-            if await self._let_go():
+            if await self._remove_from_api():
                 break
             await asyncio.sleep(1.0)
         await asyncio.to_thread(self.folder.remove)
         if self._record.address:
             self._addresses.release(self._record.address)
 
-    async def _let_go(self) -> bool:
+    async def _remove_from_api(self) -> bool:
         """Write the last status and remove the pod from the API; return whether that is done."""
         try:
             await self.publish()
@@ -447,13 +447,13 @@ class PodRunner:
         except (Conflict, NotFound):
             return True  # another pod has the name now
         except KubeError as error:
-            _log.warning("pod %s/%s cannot be let go: %s", *self.key, error)
+            _log.warning("pod %s/%s cannot be removed from the API: %s", *self.key, error)
             return False
         return True
 
     @property
     def phase(self) -> str:
-        """The phase that follows from what the node knows."""
+        """The phase that follows from the state on this node."""
         return phase_of(self._pod, self.state())
 
     def _event(self, reason: str, message: str, *, warning: bool = True) -> None:
@@ -461,7 +461,7 @@ class PodRunner:
 
 
 def _differs(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
-    """Tell whether a status says anything that the API does not have."""
+    """Return whether a status differs from the one of the API."""
     for name, value in after.items():
         if name == "conditions":
             known = {c["type"]: c for c in before.get("conditions") or ()}

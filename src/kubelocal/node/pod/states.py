@@ -1,6 +1,6 @@
-"""The states a container goes through on a node, as values.
+"""The states of a container on a node, as values.
 
-With what follows an end: the termination message, and the back-off until the next start.
+Also what follows its end: the termination message, and the back-off until the next start.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = [
 
 
 class Role(Enum):
-    """What a container is to its pod."""
+    """The role of a container in its pod."""
 
     INIT = "init"
     SIDECAR = "sidecar"
@@ -67,7 +67,7 @@ ContainerState = Waiting | Running | Terminated
 
 
 class Container(Struct):
-    """What the node knows of one container of a pod. Changed only by its runner."""
+    """The state of one container of a pod on this node. Changed only by its runner."""
 
     name: str
     role: Role
@@ -83,22 +83,22 @@ class Container(Struct):
 
     @property
     def succeeded(self) -> bool:
-        """Whether it ended well."""
+        """Whether it ended successfully."""
         return isinstance(self.state, Terminated) and self.state.code == 0
 
 
 def instant(moment: datetime) -> str:
-    """Return a moment as Kubernetes writes it: RFC 3339, whole seconds, UTC."""
+    """Format an instant as Kubernetes does: RFC 3339, whole seconds, UTC."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def parse_instant(text: str) -> datetime:
-    """Read a moment that Kubernetes wrote."""
+    """Parse an instant of Kubernetes."""
     return datetime.fromisoformat(text)
 
 
 def from_status(status: dict[str, Any], role: Role) -> Container:
-    """Return what an earlier agent published of a container, to go on from there."""
+    """Return the container state that an earlier agent published, to continue from there."""
     found = _state(status.get("state") or {})
     last = _state(status.get("lastState") or {})
     return Container(
@@ -142,9 +142,9 @@ _MOST_LINES = 80
 def termination_message(
     folder: PodFolder, spec: Mapping[str, Any], container: Container, code: int
 ) -> str:
-    """Return what the container wrote to its termination log, or the end of its log.
+    """Return the content of the container's termination log, or the end of its log.
 
-    The log is asked only where the policy says so and the container failed.
+    The log is used only where the policy says so and the container failed.
     """
     try:
         written = (folder.container(container.name) / "termination-log").read_bytes()
@@ -189,7 +189,7 @@ class Backoff:
             self.after_end(ran=0.0)
 
     def after_end(self, *, ran: float) -> float:
-        """Return how long after its end a container that `ran` so many seconds may start again."""
+        """Return how long after its end a container that `ran` so many seconds may be restarted."""
         if ran > _FORGIVEN:
             self._next = 0.0
         delay = self._next

@@ -1,7 +1,7 @@
 """The status of a pod, as a kubelet writes it.
 
-Pure: from the pod and what the node knows of its containers to the `status` object. Conditions of
-others (readiness gates, `DisruptionTarget`) are read and never written.
+Pure: from the pod and the state of its containers to the `status` object. Conditions of other
+controllers (readiness gates, `DisruptionTarget`) are read and never written.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ RUNTIME = "process"
 
 
 class PodState(Struct, frozen=True, kw_only=True):
-    """What the node knows of a pod, beside its containers."""
+    """The state of a pod on this node, beside its containers."""
 
     containers: Sequence[Container]
     host_ip: str
@@ -81,7 +81,7 @@ def _phase_of_mains(
 
 
 def _is_between(container: Container) -> bool:
-    """Whether a container ended before and waits to start again."""
+    """Whether a container ended and waits for its restart."""
     return isinstance(container.state, Waiting) and container.last is not None
 
 

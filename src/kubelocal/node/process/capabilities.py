@@ -1,6 +1,6 @@
-"""What root may do in a container: the usual capabilities, but for what its spec adds and drops.
+"""The capabilities of root in a container: the usual ones, and what its spec adds and drops.
 
-A container that runs as root would otherwise be root of the machine: it could enter the mounts of
+A container that runs as root would otherwise be root on the machine: it could enter the mounts of
 other processes and read what is hidden from it.
 """
 
@@ -74,7 +74,7 @@ _USUAL: Final = frozenset(
         "AUDIT_WRITE",
     ]
 )
-"""What container runtimes give when nothing is asked for."""
+"""The capabilities that container runtimes give by default."""
 
 
 def capabilities_of(container: Mapping[str, Any]) -> list[int] | None:

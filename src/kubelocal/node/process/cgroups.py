@@ -1,7 +1,7 @@
-"""Limits of memory and of processes by control groups, where this machine lets us.
+"""Limits of memory and of processes by cgroups, where this machine allows them.
 
-Both versions are served: version 1 with a hierarchy for each controller, version 2 with one for
-all. Where neither can be written, limits are not enforced and the agent says so.
+Both versions are supported: version 1 with a hierarchy for each controller, version 2 with one for
+all. Where neither can be written, limits are not enforced and the agent logs that.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _EMPTY_WITHIN = 1.0
 
 
 class Cgroups(Struct, frozen=True):
-    """The folders under which groups can be made: one for each controller that is ours."""
+    """The folders in which cgroups can be created: one for each writable controller."""
 
     memory: Path | None = None
     pids: Path | None = None
@@ -29,14 +29,14 @@ class Cgroups(Struct, frozen=True):
 
     @property
     def folders(self) -> set[Path]:
-        """The folders themselves, which are to be removed in the end."""
+        """The folders themselves, which are removed in the end."""
         return {folder for folder in (self.memory, self.pids) if folder is not None}
 
     @property
     def limitation(self) -> str | None:
         """Why limits are not enforced, or None when they are."""
         if self.memory is None and self.pids is None:
-            return "control groups are not writable here: memory and pids limits are not enforced"
+            return "cgroups are not writable here: memory and pids limits are not enforced"
         if self.memory is None:
             return "the memory controller is not writable here: memory limits are not enforced"
         if self.pids is None:
@@ -44,7 +44,7 @@ class Cgroups(Struct, frozen=True):
         return None
 
     def create(self, name: str, *, memory: int | None, pids: int | None) -> list[str]:
-        """Make a group with these limits; return the folders a process must join."""
+        """Create a cgroup with these limits; return the folders that a process must join."""
         folders: list[str] = []
         wanted = {self.memory: memory, self.pids: pids}
         for parent in [p for p in wanted if p is not None]:
@@ -68,7 +68,7 @@ class Cgroups(Struct, frozen=True):
                 (folder / "memory.oom.group").write_text("1")
 
     def was_out_of_memory(self, name: str) -> bool:
-        """Tell whether the kernel killed a process of the group for want of memory."""
+        """Return whether the kernel killed a process of the cgroup because it was out of memory."""
         if self.memory is None:
             return False
         file = "memory.events" if self.version == 2 else "memory.oom_control"
@@ -80,19 +80,19 @@ class Cgroups(Struct, frozen=True):
         return int(counts.get("oom_kill", "0")) > 0
 
     def remove(self, name: str) -> None:
-        """Remove a group whose processes have ended; one that still has some stays."""
+        """Remove a cgroup whose processes have ended; one that still has some stays."""
         for parent in self.folders:
             with contextlib.suppress(OSError):
                 (parent / name).rmdir()
 
 
 def remove_groups(folder: Path) -> None:
-    """Remove a folder of groups, and all in it; who still has processes stays."""
+    """Remove a folder of cgroups, and all in it; one that still has processes stays."""
     deadline = time.monotonic() + _EMPTY_WITHIN
     groups = [path for path in folder.iterdir() if path.is_dir()] if folder.is_dir() else []
     for group in (*groups, folder):
         while not _is_removed(group) and time.monotonic() < deadline:
-            time.sleep(0.01)  # the kernel lets go of a process a little after its end
+            time.sleep(0.01)  # the kernel releases a process a little after its end
 
 
 def _is_removed(group: Path) -> bool:
@@ -104,7 +104,7 @@ def _is_removed(group: Path) -> bool:
 
 
 def find_cgroups(instance: str) -> Cgroups:
-    """Find out what this machine allows, by trying."""
+    """Find what this machine allows, by trying."""
     if (_ROOT / "cgroup.controllers").exists():
         folder = _version_2(instance)
         return Cgroups(folder, folder, 2) if folder is not None else Cgroups()
@@ -113,7 +113,7 @@ def find_cgroups(instance: str) -> Cgroups:
 
 
 def _own_group(controller: str) -> str:
-    """Return the group this process is in, for one controller of version 1 or for version 2."""
+    """Return the cgroup of this process, for one controller of version 1 or for version 2."""
     for line in Path("/proc/self/cgroup").read_text().splitlines():
         _, names, path = line.split(":", 2)
         if controller in names.split(",") or (not controller and not names):
@@ -138,9 +138,9 @@ def _version_1(controller: str, instance: str) -> Path | None:
 
 
 def _version_2(instance: str) -> Path | None:
-    """Return a group of our own with both controllers, or None when it cannot be had.
+    """Return a new cgroup with both controllers, or None when that is not possible.
 
-    Children get controllers only from a parent that holds no process itself; the root is exempt.
+    Children get controllers only from a parent without processes; the root is exempt.
     """
     try:
         own = _own_group("").strip("/")

@@ -1,7 +1,7 @@
-"""The one place of local mode that starts programs: the agent's side of the keeper.
+"""The agent's client of the keeper: the only module of local mode that starts programs.
 
-Guarantees: what was started goes on when the agent ends, and is found again by the next one; when
-the keeper dies its processes are ended, reported as killed, and a new keeper is started.
+Guarantees: started processes continue when the agent ends, and the next agent finds them again;
+when the keeper dies its processes are ended, reported as killed, and a new keeper is started.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from msgspec import Struct, field
 
 from kubelocal.node.errors import KeeperError, StartError
 
-__all__ = ["Census", "Description", "Ended", "Processes", "Running", "version_line"]
+__all__ = ["Description", "Ended", "ProcessList", "Processes", "Running", "version_line"]
 
 _PACKET = 1 << 20
 _START_DEADLINE = 30.0
@@ -35,7 +35,7 @@ _START_PAUSE = 0.2
 _GONE_WITHIN = 10.0
 _RESTART_PAUSE = 1.0
 _log = logging.getLogger(__name__)
-_KEEPER = (  # the first step detaches it, so that it has no parent that could outlive or miss it
+_KEEPER = (  # the first step detaches it, so that it has no parent
     "import os; os.fork() and os._exit(0); import sys; sys.path.insert(0, sys.argv.pop(1)); "
     "from kubelocal.node.process.keeper.main import main; "
     "sys.exit(main(sys.argv[1], int(sys.argv[2])))"
@@ -43,7 +43,7 @@ _KEEPER = (  # the first step detaches it, so that it has no parent that could o
 
 
 class Running(Struct, frozen=True):
-    """A process that was started: its pid and start time tell it from any other."""
+    """A started process: its pid and start time together identify it."""
 
     pid: int
     started: int
@@ -57,20 +57,20 @@ class Ended(Struct, frozen=True):
     lost: bool = False
 
 
-class Census(Struct, frozen=True):
-    """What the keeper knows: what runs, and what ended and was not yet forgotten."""
+class ProcessList(Struct, frozen=True):
+    """The processes of the keeper: running ones, and ended ones that were not forgotten yet."""
 
     running: Mapping[str, Running]
     ended: Mapping[str, Ended]
 
 
 class Description(Struct, frozen=True, kw_only=True):
-    """Everything needed to start a process; kept on disk beside the container it is of.
+    """Everything needed to start a process; stored on disk beside its container.
 
     `isolation` is `none`, `mount` or `user`; `tree` is described in `keeper.namespaces`; `join_id`
-    names a running container whose mount tree to enter; a `guest` is no container of its own.
-    `paths` are the mount paths that were replaced by others, for commands that come later. `user`
-    holds `uid`, `gid` and `groups`, where the process is to become somebody else.
+    names a running container whose mount tree to enter; a `guest` is a command in another
+    container. `paths` are the mount paths that were replaced by others, for later commands. `user`
+    holds `uid`, `gid` and `groups`, where the process is to run as another user.
     """
 
     id: str
@@ -94,14 +94,14 @@ class Description(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def read(cls, path: Path) -> Description | None:
-        """Read what was written, or None when there is none."""
+        """Read a stored description, or None when there is none."""
         try:
             return msgspec.json.decode(path.read_bytes(), type=cls)
         except (OSError, msgspec.MsgspecError):
             return None
 
     def write(self, path: Path) -> None:
-        """Write it where only this user can read it: the environment may hold secrets."""
+        """Write it where only this user can read it: the environment may contain secrets."""
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "wb") as handle:
             handle.write(msgspec.json.encode(self))
@@ -132,8 +132,8 @@ def version_line(program: Path) -> str:
 def _take_lock(folder: Path) -> int | None:
     """Take the lock that every keeper of a folder holds, or return None when there is one.
 
-    Whoever starts a keeper takes it and hands it on, so that a keeper is known to be there from
-    its first step on: there is never a second one, and none is overlooked.
+    The process that starts a keeper takes it and passes it on, so that a keeper is known to exist
+    from its first step on: there is never a second one, and none is overlooked.
     """
     lock = os.open(folder / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     try:
@@ -147,7 +147,7 @@ def _take_lock(folder: Path) -> int | None:
 
 
 def _detach(folder: Path, lock: int) -> subprocess.Popen[bytes]:
-    """Start a keeper; what is returned is the process that starts it and ends at once."""
+    """Start a keeper; return the process that starts it and ends at once."""
     source = Path(__file__).parents[3]
     with (folder / "keeper.log").open("ab") as log:
         return subprocess.Popen(
@@ -180,7 +180,7 @@ class Processes:
         self._is_closed = False
 
     def has_work(self) -> bool:
-        """Tell whether a keeper runs here or is being started, or died and left processes."""
+        """Return whether a keeper runs here or is being started, or died and left processes."""
         if not self._folder.exists():
             return False
         lock = _take_lock(self._folder)
@@ -191,7 +191,7 @@ class Processes:
         return running.exists() and any(running.iterdir())
 
     async def open(self) -> None:
-        """Connect to the keeper, after starting it if need be."""
+        """Connect to the keeper, after starting it if necessary."""
         self._is_closed = self._is_open = False
         await self._reach()
         self._is_open = True
@@ -207,14 +207,14 @@ class Processes:
             self._disconnect()
             raise KeeperError(
                 f"the keeper of {self._folder} did not respond within {_START_DEADLINE:.0f} s; "
-                f"what it said is in {self._folder / 'keeper.log'}"
+                f"its log is {self._folder / 'keeper.log'}"
             ) from None
         except BaseException:
             self._disconnect()
             raise
 
     async def _greet(self) -> bool:
-        """Make sure that a keeper answers: one that is dying still takes connections."""
+        """Check that a keeper responds: one that is ending still accepts connections."""
         try:
             await self._ask("ping", (), {})
         except KeeperError:
@@ -223,7 +223,7 @@ class Processes:
         return True
 
     async def _start_keeper(self, *, again: bool) -> bool:
-        """Start a keeper, unless one is there that does not listen yet, or any more."""
+        """Start a keeper, unless there is one that does not listen yet, or any more."""
         lock = _take_lock(self._folder)
         if lock is None:
             await asyncio.sleep(_LOOK_AGAIN)
@@ -245,7 +245,7 @@ class Processes:
                 starting.wait()
 
     def _connect(self) -> bool:
-        """Connect to a keeper that listens; whatever was connected before is not any more."""
+        """Connect to a listening keeper; an earlier connection is closed."""
         self._disconnect()
         if self._is_closed:
             raise KeeperError("the connection to the keeper was closed")
@@ -294,7 +294,7 @@ class Processes:
             future.set_result(end)
 
     def _lost(self) -> None:
-        """The keeper is gone: fail what waits for it, and have a new one end what is left."""
+        """Handle the end of the keeper: fail pending requests; a new one ends what is left."""
         self._disconnect()
         self._fail_answers("the keeper died")
         if self._gone is not None:
@@ -310,11 +310,11 @@ class Processes:
         self._answers.clear()
 
     async def _restart(self) -> None:
-        """Start a keeper, again and again until one answers: without it no pod can be served."""
+        """Start a keeper, with retries until one responds: without it no pod can be served."""
         while True:
             try:
                 await self._reach()
-                census = _read_listing(await self._ask("list", (), {}))
+                listed = _read_listing(await self._ask("list", (), {}))
                 break
             except (KeeperError, OSError) as error:
                 _log.warning("the keeper cannot be started again, will retry: %s", error)
@@ -322,9 +322,9 @@ class Processes:
                 await asyncio.sleep(_RESTART_PAUSE)
         self._is_open = True
         for identity, future in self._ends.items():
-            if identity not in census.running and not future.done():
+            if identity not in listed.running and not future.done():
                 lost = Ended(137, 0, lost=True)
-                future.set_result(census.ended.get(identity, lost))
+                future.set_result(listed.ended.get(identity, lost))
 
     def _disconnect(self) -> None:
         if self._socket is not None:
@@ -336,7 +336,7 @@ class Processes:
     async def _request(
         self, verb: str, descriptors: Sequence[int] = (), **fields: Any
     ) -> dict[str, Any]:
-        """Ask the keeper; what may be repeated is asked again when the keeper dies over it."""
+        """Send a request to the keeper; idempotent ones are repeated when the keeper dies."""
         await self._wait_restarted()
         try:
             return await self._ask(verb, descriptors, fields)
@@ -366,7 +366,7 @@ class Processes:
                 await self._send(packet, passed if descriptors else [])
                 return await answer
         except TimeoutError:
-            raise KeeperError(f"the keeper did not answer {verb!r} in time") from None
+            raise KeeperError(f"the keeper did not respond to {verb!r} in time") from None
         finally:
             self._answers.pop(sequence, None)
 
@@ -383,7 +383,7 @@ class Processes:
                 return
 
     async def start(self, spec: Path, descriptors: Sequence[int] = ()) -> Running:
-        """Start what a written `Description` says; `descriptors` replace the log, as 0, 1 and 2.
+        """Start a written `Description`; `descriptors` replace the log, as 0, 1 and 2.
 
         Errors: StartError with the stage at which it failed.
         """
@@ -394,38 +394,38 @@ class Processes:
         return Running(answer["pid"], answer["started"])
 
     def watch(self, identity: str) -> asyncio.Future[Ended]:
-        """Return the future end of a process. Call it before `start`, or after `census`."""
+        """Return the future end of a process. Call it before `start`, or after `list_processes`."""
         future = self._ends.get(identity)
         if future is None:
             future = self._ends[identity] = asyncio.get_running_loop().create_future()
         return future
 
     def unwatch(self, identity: str) -> None:
-        """Stop waiting for a process that never started, or whose end was taken."""
+        """Stop waiting for a process that never started, or whose end was handled."""
         self._ends.pop(identity, None)
 
     async def signal(self, identity: str, number: int = signal.SIGTERM) -> bool:
-        """Send a signal to a process; return whether it was still there."""
+        """Send a signal to a process; return whether it still existed."""
         return bool((await self._request("signal", id=identity, signal=number))["sent"])
 
     async def kill(self, identity: str) -> None:
-        """Kill a process and all its family."""
+        """Kill a process and all its descendants."""
         await self._request("kill", id=identity)
 
-    async def census(self) -> Census:
-        """Ask what runs and what ended."""
+    async def list_processes(self) -> ProcessList:
+        """Return the running and the ended processes."""
         return _read_listing(await self._request("list"))
 
     async def forget(self, identities: Sequence[str]) -> None:
-        """Let the keeper drop the records of ended processes whose end was written down."""
+        """Drop the keeper's records of ended processes whose end was stored."""
         await self._request("forget", ids=list(identities))
 
     def begin_quitting(self) -> None:
-        """Let the keeper go when it goes; it is not started again."""
+        """Do not restart the keeper when it ends."""
         self._quitting = True
 
     def close(self) -> None:
-        """Leave the keeper; what runs goes on."""
+        """Disconnect from the keeper; processes continue."""
         self._quitting = self._is_closed = True
         if self._restarting is not None:
             self._restarting.cancel()
@@ -450,7 +450,7 @@ class _Listing(msgspec.Struct, frozen=True):
     ended: dict[str, Ended | None]
 
 
-def _read_listing(answer: dict[str, Any]) -> Census:
+def _read_listing(answer: dict[str, Any]) -> ProcessList:
     listing = msgspec.json.decode(Path(answer["path"]).read_bytes(), type=_Listing)
     ended = {identity: end for identity, end in listing.ended.items() if end is not None}
-    return Census(listing.running, ended)
+    return ProcessList(listing.running, ended)

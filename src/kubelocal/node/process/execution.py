@@ -30,7 +30,7 @@ _KILLED_WITHIN = 5.0
 
 
 class Finished(Struct, frozen=True):
-    """What a command left behind: its exit code and the beginning of its output."""
+    """The result of a command: its exit code and the beginning of its output."""
 
     code: int
     output: str
@@ -98,7 +98,7 @@ async def run_command(
 
 
 class _Reader:
-    """Takes the output of a command as it comes, and keeps the beginning of it."""
+    """Reads the output of a command as it arrives, and keeps its beginning."""
 
     def __init__(self, descriptor: int) -> None:
         os.set_blocking(descriptor, False)
@@ -122,7 +122,7 @@ class _Reader:
                 self._kept += chunk[: _MOST_OUTPUT - len(self._kept)]
 
     def taken(self) -> bytes:
-        """Return what came so far, after a last look."""
+        """Return the output so far, after a last read."""
         self._take()
         return bytes(self._kept)
 
@@ -169,7 +169,7 @@ class Session:
                 chunk = os.read(descriptor, _CHUNK)
             except BlockingIOError:
                 return
-            except OSError:  # a terminal says EIO when the last process left it
+            except OSError:  # a terminal returns EIO when its last process ended
                 chunk = b""
             if not chunk:
                 self._stop_listening(descriptor)
@@ -181,7 +181,7 @@ class Session:
         asyncio.get_running_loop().add_reader(descriptor, take)
 
     def _pause(self) -> None:
-        """Take no more output before what waits is read: the command waits for its reader."""
+        """Read no more output before the queue is consumed: the command waits for its reader."""
         self._is_paused = True
         for descriptor in self._outputs:
             asyncio.get_running_loop().remove_reader(descriptor)
@@ -236,14 +236,14 @@ class Session:
             self._feed = None
 
     def resize(self, columns: int, rows: int) -> None:
-        """Tell the command's terminal its new size; ignored without a terminal."""
+        """Set the size of the command's terminal; ignored without a terminal."""
         if self._terminal is not None:
             size = struct.pack("HHHH", rows, columns, 0, 0)
             with contextlib.suppress(OSError):
                 fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, size)
 
     async def output(self) -> AsyncIterator[tuple[Output, bytes]]:
-        """Yield output as it comes, until both streams ended."""
+        """Yield output as it arrives, until both streams ended."""
         if not self._outputs and self._queue.empty():
             await self._end
             return
@@ -258,7 +258,7 @@ class Session:
         return ExecExit(ended.code)
 
     async def close(self) -> None:
-        """End the command if it still runs, and free what it held; safe to repeat."""
+        """End the command if it still runs, and release its resources; safe to repeat."""
         self.close_input()
         for descriptor in list(self._outputs):
             self._stop_listening(descriptor)
@@ -282,7 +282,7 @@ async def start_session(
     stdin: bool,
     tty: bool,
 ) -> Session:
-    """Start a command whose input and outputs are in our hands."""
+    """Start a command whose input and outputs are streams of this process."""
     if tty:
         return await _start_on_terminal(processes, host, folder, command, stdin=stdin)
     given, feed = os.pipe2(os.O_CLOEXEC) if stdin else (os.open(os.devnull, os.O_RDONLY), None)

@@ -35,7 +35,7 @@ TERMINATION_LOG = "/dev/termination-log"
 
 
 class Launch(Struct, frozen=True, kw_only=True):
-    """All that goes into the start of one instance of a container."""
+    """The inputs for the start of one instance of a container."""
 
     pod: Mapping[str, Any]
     container: Mapping[str, Any]
@@ -64,10 +64,10 @@ def hostname_of(pod: Mapping[str, Any]) -> str:
 def describe(launch: Launch) -> Description:
     """Prepare the folders of a container and return the description of its process.
 
-    Errors: ConfigError, when something it refers to is not there.
+    Errors: ConfigError, when an object that it refers to is missing.
     """
     place = launch.folder.container(launch.name)
-    for name in ("scratch", "home"):  # an instance starts with nothing of the one before
+    for name in ("scratch", "home"):  # an instance gets no files of the one before
         shutil.rmtree(place / name, ignore_errors=True)
     place.mkdir(parents=True, exist_ok=True)
     launch.folder.log(launch.name, launch.attempt).parent.mkdir(parents=True, exist_ok=True)
@@ -112,7 +112,7 @@ def _user(launch: Launch) -> Mapping[str, Any] | None:
 
 
 def _mapped_directory(directory: str, place: Path, volumes: Iterable[Path]) -> str:
-    """Return a folder to start in that exists; nothing of the machine is created for it."""
+    """Return an existing folder to start in; nothing is created on the machine for it."""
     path = Path(directory)
     if any(path.is_relative_to(volume) for volume in volumes):
         path.mkdir(parents=True, exist_ok=True)
@@ -158,7 +158,7 @@ def _all_mounts(launch: Launch, place: Path, variables: Mapping[str, str]) -> li
 
 
 def _program_mounts(launch: Launch, place: Path) -> list[Mount]:
-    """Put the image's programs, as shims, where images have them."""
+    """Mount the image's programs, as shims, in the usual folder."""
     names = launch.image.names
     address = launch.sources.pod_ip
     shims = [Mount(place / "bin" / name, f"/usr/local/bin/{name}") for name in names]
@@ -179,10 +179,10 @@ def _program_mounts(launch: Launch, place: Path) -> list[Mount]:
 
 
 def _scratch(place: Path, target: str) -> Path:
-    """Return a fresh folder, for a volume that an image declares and the pod does not mount."""
+    """Return an empty folder, for a volume that an image declares and the pod does not mount."""
     folder = place / "scratch" / target.strip("/").replace("/", "-")
     folder.mkdir(parents=True, exist_ok=True)
-    folder.chmod(0o777)  # for whoever the container runs as
+    folder.chmod(0o777)  # for any user of the container
     return folder
 
 

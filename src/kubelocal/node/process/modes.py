@@ -1,4 +1,4 @@
-"""Find out which of the three ways to mount this machine allows, by trying them."""
+"""Finds which of the three ways to mount this machine allows, by trying them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ModeReport(Struct, frozen=True):
     refusals: tuple[tuple[Mode, str], ...] = ()
 
     def describe(self) -> str:
-        """Say it in one line."""
+        """Return the mode and its reasons in one line."""
         text = {
             Mode.NAMESPACE: "containers have mount namespaces of their own",
             Mode.USER_NAMESPACE: "containers have user and mount namespaces of their own",
@@ -36,7 +36,7 @@ class ModeReport(Struct, frozen=True):
 async def choose_mode(processes: Processes, folder: Path, *, forced: Mode | None) -> ModeReport:
     """Return the best mode that works here, or the forced one.
 
-    Errors: ModeError when the forced mode does not work, with what the machine said.
+    Errors: ModeError when the forced mode does not work, with the error of the machine.
     """
     refusals: list[tuple[Mode, str]] = []
     for mode in (forced,) if forced is not None else _BEST_FIRST:
@@ -51,7 +51,7 @@ async def choose_mode(processes: Processes, folder: Path, *, forced: Mode | None
 
 
 async def _limitation(processes: Processes, folder: Path, mode: Mode) -> str | None:
-    """Return why a mode does not work here, or None: a container is started and mounts a folder."""
+    """Return why a mode does not work here, or None: a trial container mounts a folder."""
     if mode is Mode.MAPPING:
         return None
     trial = folder / "trial"

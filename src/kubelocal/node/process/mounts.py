@@ -1,7 +1,7 @@
-"""Where the mounts of a container come from and go to, in each of the three modes.
+"""The sources and targets of a container's mounts, in each of the three modes.
 
 Pure, but for `prepare_sub_path`. In the namespace modes a plan becomes bind mounts; in mapping mode
-the declared mount paths are replaced, wherever they are mentioned, by the folders behind them.
+the declared mount paths are replaced, wherever they occur, by the folders behind them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = [
     "tree_of",
 ]
 
-FRESH: Final = ("/tmp", "/run")  # noqa: S108 - a container has its own of these, empty
+FRESH: Final = ("/tmp", "/run")  # noqa: S108 - a container has its own, empty
 
 
 class Mode(StrEnum):
@@ -41,7 +41,7 @@ class Mode(StrEnum):
 
     @property
     def isolation(self) -> str:
-        """The keeper's word for it."""
+        """The keeper's name for it."""
         return {"namespace": "mount", "user-namespace": "user", "mapping": "none"}[self.value]
 
 
@@ -77,7 +77,7 @@ def mounts_of(
 
 
 def inside(path: str) -> str:
-    """Return a path of a container in full and without dots: none leads above its root."""
+    """Return an absolute path of a container without dots: none leads above its root."""
     return posixpath.normpath(f"/{path.lstrip('/')}")
 
 
@@ -119,7 +119,7 @@ def tree_of(
 class PathMap:
     """Replaces mount paths by the folders behind them, in texts.
 
-    A path is replaced where it stands as a path of its own: `/data` in `--dir /data/x` and in
+    A path is replaced only where it is a whole path: `/data` in `--dir /data/x` and in
     `dir="/data"`, but neither in `/database` nor in `/mnt/data`.
     """
 
@@ -136,7 +136,7 @@ class PathMap:
 
     @property
     def sources(self) -> Mapping[str, str]:
-        """What replaces what."""
+        """The replacement of each path."""
         return self._sources
 
     def text(self, text: str) -> str:

@@ -1,7 +1,7 @@
-"""As whom a container runs, and who may read and write its volumes.
+"""The user that a container runs as, and who may read and write its volumes.
 
-Only root can become somebody else, and only with mount namespaces do paths stay reachable for a
-user who may not enter our folders. Elsewhere pods run as the user who started the cluster.
+Only root can switch to another user, and only with mount namespaces can a user reach paths below
+folders that they may not enter. Otherwise pods run as the user who started the cluster.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from kubelocal.node.process.mounts import Mode
 
 __all__ = ["check_user", "describe_users", "give_to_group", "group_of", "is_enforced", "user_of"]
 
-_FILE, _FOLDER = 0o660, 0o2770  # what a group that owns a volume may do with what is in it
+_FILE, _FOLDER = 0o660, 0o2770  # the permissions of the group that owns a volume
 
 
 def is_enforced(mode: Mode) -> bool:
-    """Tell whether pods run as the users that they ask for."""
+    """Return whether pods run as the users of their specs."""
     return mode is Mode.NAMESPACE and os.geteuid() == 0
 
 
 def describe_users(mode: Mode) -> str:
-    """Say as whom pods run here, in one line."""
+    """Return the users that pods run as, in one line."""
     rest = "seccomp profiles are not enforced"
     if is_enforced(mode):
         return f"pods run as the users and with the capabilities that they ask for; {rest}"
@@ -42,13 +42,13 @@ def describe_users(mode: Mode) -> str:
 
 
 def group_of(pod: Mapping[str, Any]) -> int | None:
-    """Return the group that a pod's volumes belong to."""
+    """Return the group of a pod's volumes."""
     found = (pod["spec"].get("securityContext") or {}).get("fsGroup")
     return None if found is None else int(found)
 
 
 def user_of(pod: Mapping[str, Any], container: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the user and groups that a container asks for, or nothing."""
+    """Return the user and groups of a container's spec, or nothing."""
     shared = pod["spec"].get("securityContext") or {}
     context = {**shared, **(container.get("securityContext") or {})}
     groups = [int(one) for one in shared.get("supplementalGroups") or ()]
@@ -61,7 +61,7 @@ def user_of(pod: Mapping[str, Any], container: Mapping[str, Any]) -> dict[str, A
 
 
 def check_user(pod: Mapping[str, Any], container: Mapping[str, Any]) -> None:
-    """Raise ConfigError for a container that may not run as root and would, as kubelets do."""
+    """Raise ConfigError for a container that would run as root and may not, as kubelets do."""
     shared = pod["spec"].get("securityContext") or {}
     context = {**shared, **(container.get("securityContext") or {})}
     if not context.get("runAsNonRoot"):
@@ -78,11 +78,11 @@ def check_user(pod: Mapping[str, Any], container: Mapping[str, Any]) -> None:
 
 
 def give_to_group(folder: Path, group: int) -> None:
-    """Let a group read and write a volume; a look at its top tells whether that was done before."""
+    """Let a group read and write a volume; the mode of its top folder shows that it was done."""
     top = folder.stat()
     if top.st_gid == group and top.st_mode & _FOLDER == _FOLDER:
         return
-    for path in [*_below(folder), folder]:  # the top last: it says that all is done
+    for path in [*_below(folder), folder]:  # the top last: it shows that all is done
         found = path.lstat()
         os.chown(path, -1, group, follow_symlinks=False)
         if stat.S_ISDIR(found.st_mode):

@@ -1,4 +1,4 @@
-"""Folders that a pod's containers see: claims, scratch space, files from the API.
+"""Folders that a pod's containers mount: claims, scratch space, files from the API.
 
 Called by `pod.runner`; begin with `pod_volumes`.
 """

@@ -1,7 +1,7 @@
-"""Write the files of a volume so that readers see all of the old or all of the new.
+"""Writes the files of a volume so that readers see all of the old or all of the new.
 
-The layout is a kubelet's: the files lie in a dated folder, `..data` links to it, and each name
-links through `..data`. An update makes a new folder and swaps the link.
+The layout is a kubelet's: the files are in a dated folder, `..data` links to it, and each name
+links through `..data`. An update creates a new folder and swaps the link.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _DATA = "..data"
 
 
 def write_files(folder: Path, files: Mapping[str, File], *, group: int | None = None) -> bool:
-    """Make the folder hold exactly these files; return whether anything changed.
+    """Make the folder contain exactly these files; return whether anything changed.
 
-    With a group they belong to it, and it may read them whatever their modes say.
+    With a group they belong to it, and it may read them whatever their modes are.
 
-    Errors: VolumeError when the disk is full or a path leaves the folder. What was there before
-    stays whole.
+    Errors: VolumeError when the disk is full or a path leaves the folder. The previous files are
+    then unchanged.
     """
     for path in files:
         pure = PurePosixPath(path)

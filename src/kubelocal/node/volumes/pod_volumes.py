@@ -1,4 +1,4 @@
-"""The volumes of one pod: made before its containers start, and kept up to date while they run."""
+"""The volumes of one pod: created before its containers start, and updated while they run."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _PROVISIONED = "/volumes/"
 class PodVolumes:
     """Makes and refreshes the volumes of a pod.
 
-    Guarantees: a refresh swaps files as a whole; the data of claims are never removed here.
+    Guarantees: a refresh swaps files as a whole; the data of claims is never removed here.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class PodVolumes:
         self.folders: dict[str, Path] = {}
 
     async def sources(self, pod: Mapping[str, Any], address: str) -> Sources:
-        """Return the objects that the pod's variables and files are taken from."""
+        """Return the objects that the pod's variables and files come from."""
         namespace = pod["metadata"]["namespace"]
         named = objects_named(pod)
         maps = {name: await self._find(CONFIG_MAPS, namespace, name) for name in named.config_maps}
@@ -66,7 +66,7 @@ class PodVolumes:
         return await self._cluster.find(kind, (namespace, name))
 
     async def prepare(self, pod: Mapping[str, Any], address: str) -> None:
-        """Make every volume of the pod; raise VolumeError when one cannot be made."""
+        """Create every volume of the pod; raise VolumeError when one cannot be created."""
         declared = pod["spec"].get("volumes") or ()
         for volume in declared:
             self.folders[volume["name"]] = await self._place(pod, volume)
@@ -116,7 +116,7 @@ class PodVolumes:
             raise _failed(volume, f'persistentvolume "{bound}" not found')
         path = (disk["spec"].get("hostPath") or {}).get("path", "")
         if not path.startswith(_PROVISIONED):
-            reason = f'persistentvolume "{bound}" was not made by this local mode'
+            reason = f'persistentvolume "{bound}" was not created by this local cluster'
             raise _failed(volume, f"{reason}; use the default storage class")
         return self._layout.claim(bound)
 

@@ -1,5 +1,6 @@
-"""The replication stream of a shard, archived byte for byte, and how a server is fed from it.
+"""The archive of the replication stream of a shard, byte for byte, and restores from it.
 
-`records`, `scan`, `follow`, `plan` and `rewrite` are pure. `archiver` is the writer: one for each
-shard, attached behind a replica. `catalogue`, `replay` and `feed` read what it wrote.
+Begin with `records` (what an archive holds). `records`, `scan`, `follow`, `plan` and `rewrite` are
+pure. `archiver` is the writer: one for each shard, attached to a replica. `catalogue`, `replay` and
+`feed` read what it wrote.
 """

@@ -1,11 +1,11 @@
-"""Archives one shard: attached behind a replica, it stores the stream byte for byte.
+"""Archive one shard: attached to a replica, the archiver stores the stream byte for byte.
 
 Guarantees:
-    - Segments of a line follow on each other without a missing byte; a line that cannot go on ends,
-      and the next one begins with a base of its own.
+    - Segments of a line are contiguous, without a missing byte; a line that cannot continue ends,
+      and the next one begins with its own base.
     - A server never waits for the store: see `spool`.
-    - An archiver that ends, however, is followed by one that goes on after its last sealed segment,
-      as long as a server still keeps what came after it.
+    - After an archiver that ended for any reason, the next one continues after its last sealed
+      segment, as long as a server still has what came after it.
 
 Assumptions: one archiver for a shard at a time. Two of them cannot mix what they write: a segment's
 number can be taken once, and the second to take it ends (`Superseded`).
@@ -18,6 +18,7 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, assert_never
 
@@ -26,14 +27,26 @@ from ..replica import Login, Snapshot, attach
 from ..store import Shelf
 from ..task import Source
 from .bases import store_base
-from .follow import Bridge, Choice, Continue, Head, Restart, View, Wait, choose
+from .follow import (
+    Bridge,
+    Choice,
+    Continue,
+    Head,
+    Restart,
+    View,
+    Wait,
+    choose,
+    is_better,
+    primary_of,
+)
 from .link import Link, attach_stream
 from .outline import Overview, end_of
 from .patience import Patience
+from .proof import BytesLost, Prover
 from .records import Base
-from .sampler import look, sample_for_ever
+from .sampler import look_at, sample_for_ever
 from .samples import Samples
-from .sealing import Growing, Sealed, clean_size, seal
+from .sealing import Growing, clean_size
 from .spool import Spool
 from .state import Limits, Shard, State
 from .tasks import end, is_set
@@ -45,6 +58,7 @@ _RETRY_SECONDS = 0.5
 _RESUME_SECONDS = 2.0
 _READ_SECONDS = 0.5
 _TIDY_SECONDS = 5.0
+_NEW_HISTORY_SECONDS = 1.0  # servers remember one earlier history: soon the one in the store
 _SILENCE_SECONDS = 60.0  # a server sends a PING every 10 s at least
 
 
@@ -73,7 +87,8 @@ class Archiver:
         self._login = login
         self._limits = limits
         self._line = 0
-        self._damage = ""  # at the end of the archive, so that the line there cannot go on
+        self._damage = ""  # at the end of the archive, so that the line there cannot continue
+        self._prover = Prover(login, shard.version)
         self._number = 1  # of the segment that grows
         self._growing: Growing | None = None
         self._attached: Link | None = None
@@ -90,7 +105,7 @@ class Archiver:
         self._samples = Samples()
 
     def state(self) -> State:
-        """Return how it is now."""
+        """Return its state."""
         growing, link, outline = self._growing, self._attached, self.overview.outline
         return State(
             attached=link.source.pod if link else "",
@@ -108,13 +123,13 @@ class Archiver:
         )
 
     def limit_spool(self, limit: int) -> None:
-        """Have another number of bytes wait for the store at most."""
+        """Change the number of bytes that may wait for the store."""
         self._spool.limit = limit
 
     async def run(self, stop: asyncio.Event) -> None:
         """Archive until `stop` is set; what has arrived by then is sealed and spooled.
 
-        Raises `WorkerError` where it cannot go on at all.
+        Raises `WorkerError` where it cannot continue at all.
         """
         while not await self._is_resumed():
             if await is_set(stop, within=_RESUME_SECONDS):
@@ -160,7 +175,7 @@ class Archiver:
 
     async def _resume(self) -> None:
         """Find where an earlier archiver ended."""
-        found = await self.overview.read_end()  # all that may fail comes first: it is tried again
+        found = await self.overview.read_end()  # all that may fail comes first: it is retried
         with suppress(TimeoutError):
             async with asyncio.timeout(_TIDY_SECONDS):
                 await self._shelf.end_uploads()  # of an archiver that was killed
@@ -185,23 +200,33 @@ class Archiver:
             part = bases[-1].part
             self._growing = self._grow(part.replication_id, part.offset + 1, "")
 
-    # --- the stream ------------------------------------------------------------------------
-
     async def _follow(self) -> None:
         while True:
             try:
                 await self._once()
+            except BytesLost as error:
+                await self._forget(str(error))
             except SourceError as error:
                 self._complain(str(error))
             finally:
                 await self._detach()
             await asyncio.sleep(_RETRY_SECONDS)
 
+    async def _forget(self, damage: str) -> None:
+        """Have what is not proven read again; where it is lost each time, the line ends."""
+        self._complain(damage)
+        if self._growing is not None:
+            self._growing.drop_unproven()
+        if self._prover.lost(damage):
+            await self._detach()
+            await self._seal()
+            self._growing = None
+
     async def _once(self) -> None:
         while self._spool.is_full:
             self._complain("the spool is full: the store does not take what is archived")
             await asyncio.sleep(_RETRY_SECONDS)
-        views, silent = await self._look()
+        views, silent = await look_at(self._sources(), self._login())
         self._views = views
         if self._growing is not None:
             self._learn_primary(views, self._growing.replication_id)
@@ -222,11 +247,12 @@ class Archiver:
                 assert_never(choice)
 
     def _choice(self, views: list[View]) -> Choice:
-        shard = self._shard
-        return choose(self._head(), views, allow_primary=shard.allow_primary, bridge=shard.bridge)
+        growing, shard = self._growing, self._shard
+        head = Head(growing.replication_id, growing.last) if growing else None
+        return choose(head, views, allow_primary=shard.allow_primary, bridge=shard.bridge)
 
     def _may_restart(self, silent: list[str]) -> bool:
-        """Whether the stream is given up: a server that is silent now may still have it."""
+        """Whether the stream is given up: a server that is unreachable now may still have it."""
         if self._growing is None or not silent:
             return True
         now = time.monotonic()
@@ -236,23 +262,8 @@ class Archiver:
         self._complain("; ".join(["no server that responds continues the stream", *silent]))
         return False
 
-    def _head(self) -> Head | None:
-        growing = self._growing
-        return Head(growing.replication_id, growing.last) if growing else None
-
-    async def _look(self) -> tuple[list[View], list[str]]:
-        sources = self._sources()
-        answers = await asyncio.gather(*(look(source, self._login()) for source in sources))
-        views, silent = [], []
-        for source, answer in zip(sources, answers, strict=True):
-            if isinstance(answer, str):
-                silent.append(answer)
-            else:
-                views.append(View(source, answer))
-        return views, silent
-
     async def _begin(self, choice: Restart) -> None:
-        """Begin a new line, unless that failed just now: each try costs the server a fork."""
+        """Begin a new line, unless that failed just now: each attempt costs the server a fork."""
         if not self._forks.is_over(time.monotonic()):
             return
         line = self._line
@@ -264,7 +275,8 @@ class Archiver:
 
     async def _restart(self, choice: Restart) -> None:
         """Begin a new line: a base, and the stream from its offset on."""
-        source, shard, reason = choice.source, self._shard, self._damage or choice.reason
+        source, shard = choice.source, self._shard
+        reason = self._damage or self._prover.damage or choice.reason
         async with attach(source, self._login(), shard.version) as snapshot:
             wanted = Continue(source, snapshot.replication_id, snapshot.offset + 1)
             link = await attach_stream(wanted, self._login(), shard.version)
@@ -276,6 +288,7 @@ class Archiver:
             self._number = 1
             self._lost_since = 0.0
             self._damage = ""
+            self._prover.begin()
             self._base_due = time.monotonic() + self._limits.base_seconds
             self._begins_base(self._number)
             self._growing = self._grow(wanted.replication_id, wanted.first, "")
@@ -295,9 +308,11 @@ class Archiver:
 
     async def _attach(self, choice: Continue, *, upto: int = 0) -> None:
         """Go on with the stream; `upto`: from a primary, up to this byte alone."""
-        link = await attach_stream(choice, self._login(), self._shard.version, silent=bool(upto))
         growing = self._growing
         assert growing is not None
+        [told] = [view.replication for view in self._views if view.source == choice.source]
+        await self._prover.compare_again(choice, growing, told)
+        link = await attach_stream(choice, self._login(), self._shard.version, silent=bool(upto))
         if link.replication_id != growing.replication_id:
             orphaned = growing.last + 1 - choice.first
             _LOG.info(
@@ -335,16 +350,13 @@ class Archiver:
         begun = heard = time.monotonic()
         try:
             while not self._leaving:
-                found = await link.read(timeout=_READ_SECONDS)
+                arrived, growing = await self._receive(link, _READ_SECONDS), self._growing
                 now = time.monotonic()
-                growing = self._growing
-                if found:
+                if arrived:
                     heard = now
-                    growing.add(found, time.time_ns() // 1000)
                 elif now - heard > _SILENCE_SECONDS:
                     raise SourceError(f"{link.source.pod} is silent", passing=True)
-                age = time.time() - growing.begun / 1e6
-                if growing.size >= limits.segment_bytes or age >= limits.segment_seconds:
+                if await self._may_seal(link, growing):
                     await self._seal()
                     if self._spool.is_full:
                         return
@@ -354,36 +366,43 @@ class Archiver:
         finally:
             link.close()
 
+    async def _receive(self, link: Link, timeout: float) -> bool:
+        found = await link.read(timeout=timeout)
+        if found and self._growing is not None:
+            self._growing.add(found, time.time_ns() // 1000)
+        return bool(found)
+
+    async def _may_seal(self, link: Link, growing: Growing) -> bool:
+        """Whether a segment is due, and compared with its server. Raises `BytesLost`.
+
+        A server that does not say how far it is gets asked again, for some seconds.
+        """
+        limits, age = self._limits, time.time() - growing.begun / 1e6
+        is_full = growing.size >= limits.segment_bytes
+        due = _NEW_HISTORY_SECONDS if growing.parent else limits.segment_seconds
+        if not is_full and age < due:
+            return False
+        is_late = is_full or age >= due + limits.patience_seconds
+        return await self._prover.is_proven(link, growing, partial(self._receive, link)) or is_late
+
     async def _watch(self) -> None:
-        """Look whether another server is the one to be attached to, and which is the primary."""
+        """Check whether another server is the one to attach to, and which is the primary."""
         while True:
             await asyncio.sleep(self._limits.review_seconds)
             link = self._attached
             if link is None:
                 continue
-            views, _ = await self._look()
+            views, _ = await look_at(self._sources(), self._login())
             growing = self._growing
             if link is self._attached and growing is not None:
                 self._learn_primary(views, growing.replication_id)
-                self._leaving = self._is_outdated(link, views)
-
-    def _is_outdated(self, link: Link, views: list[View]) -> bool:
-        choice = self._choice(views)
-        if not isinstance(choice, Continue):
-            return False
-        own = [view for view in views if view.source == link.source]
-        on_primary = bool(own) and own[0].replication.is_primary
-        return choice.is_promoted or (on_primary and choice.source != link.source)
+                self._leaving = is_better(self._choice(views), link.source, views)
 
     def _learn_primary(self, views: list[View], replication_id: str) -> None:
-        for view in views:
-            told = view.replication
-            histories = (told.replication_id, told.replication_id2)
-            if told.is_primary and replication_id in histories:
-                self._primary = view.source
+        self._primary = primary_of(replication_id, views) or self._primary
 
     async def _detach(self) -> None:
-        """Forget the beginning of a command that did not come to its end."""
+        """Drop the beginning of a command whose end did not arrive."""
         if self._attached is not None:
             self._attached.close()
             self._attached = None
@@ -399,27 +418,19 @@ class Archiver:
         if not growing.size and not growing.has_news:
             growing.begun = time.time_ns() // 1000
             return
-        sealed = await asyncio.to_thread(self._sealed, growing)
+        sealed = await asyncio.to_thread(
+            self._spool.seal,
+            growing,
+            line=self._line,
+            number=self._number,
+            engine=self._shard.engine,
+            version=self._shard.version,
+        )
         if sealed is None:
             return
         self._spool.queue(sealed.segment)
         self._number += 1
         self._growing = growing.rest_after(sealed, time.time_ns() // 1000)
-
-    def _sealed(self, growing: Growing) -> Sealed | None:
-        shard = self._shard
-        sealed = seal(
-            growing,
-            line=self._line,
-            number=self._number,
-            engine=shard.engine,
-            version=shard.version,
-        )
-        if sealed is not None:
-            self._spool.put(sealed.segment, sealed.content)
-        return sealed
-
-    # --- beside the stream -----------------------------------------------------------------
 
     async def _bases(self) -> None:
         """Take a base whenever one is due."""
@@ -451,7 +462,7 @@ class Archiver:
                 self._forks.failed(time.monotonic())
 
     def _begins_base(self, number: int) -> None:
-        """Note a base: another one has another name only when another segment is written."""
+        """Record a base: another one has another name only when another segment is written."""
         self._base_begun = time.time_ns() // 1000
         self._base_place = (self._line, number)
 

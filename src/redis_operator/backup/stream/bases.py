@@ -1,4 +1,4 @@
-"""Stores the snapshot that a server sends as a base of the archive."""
+"""Store the snapshot of a server as a base of the archive."""
 
 from __future__ import annotations
 
@@ -56,6 +56,7 @@ async def store_base(
         reason=reason,
     )
     is_new = await shelf.create(names.manifest, encode(base))
-    if not is_new and await shelf.get(names.manifest) != encode(base):  # a lost reply: it is ours
+    # Where the bytes are equal this archiver wrote it, and the reply was lost.
+    if not is_new and await shelf.get(names.manifest) != encode(base):
         raise Superseded(f"{names.manifest} was written by another archiver of the same shard")
     return base

@@ -1,7 +1,7 @@
-"""What the store has of a shard: its lines, their bases and segments. Reads only.
+"""The content of the archive of a shard: its lines, their bases and segments. Read only.
 
-Guarantees: what is listed has a manifest. A manifest of a segment that cannot be read is an error
-that names it.
+Guarantees: every listed object has a manifest. A manifest of a segment that cannot be read is an
+error that names it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _AT_ONCE = 16
 class Listed(Struct, frozen=True):
     """The numbers of a line's segments and bases, in order.
 
-    `hollow`: segments whose manifest is empty, or whose bytes are not there, by the list alone.
+    `hollow`: segments whose manifest is empty, or whose bytes are missing, by the list alone.
     """
 
     line: int

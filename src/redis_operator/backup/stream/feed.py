@@ -1,7 +1,7 @@
-"""Feeds a server up to a cut: the one function that restores are built on.
+"""Load an archive into a server up to a cut: the one function that restores are built on.
 
-The worker plays primary: base, then the stream. Never as a client: a replica does not expire keys
-by itself, so none is created again without its time to live.
+The worker acts as the primary: base, then the stream. It is never a client: a replica does not
+expire keys by itself, so none is created again without its time to live.
 
 Guarantees: the server is promoted only after it has acknowledged every byte and refused no command.
 Errors: `FeedError`, `Damaged`. The server is then left as a replica: it takes no writes.
@@ -38,7 +38,7 @@ _STUCK_SECONDS = 300.0
 
 
 class FeedError(WorkerError):
-    """The server does not take what it is given."""
+    """The server does not accept the data."""
 
     reason = "FeedFailed"
 
@@ -87,8 +87,8 @@ async def feed(
 ) -> int:
     """Have an empty server hold what the plan says; return how many keys it has then.
 
-    `listen`: an address of ours that the server can connect to. Everything is read and compared
-    with its manifests before the server is touched.
+    `listen`: an address of the worker that the server can connect to. Everything is read and
+    compared with its manifests before the server is changed.
     """
     login = Login("feeder", secrets.token_hex(32))
     primary = await primary_of(shelf, plan, lambda: login)
@@ -125,7 +125,7 @@ async def _wait_whole(primary: Primary, connection: Connection, stuck: float) ->
         try:
             told = await connection.run(commands.info_replication(), timeout=_ANSWER_SECONDS)
             sign = f"{told.offset} {told.sync_bytes_left}"
-        except RedisError as error:  # it does not answer while it loads
+        except RedisError as error:  # it does not respond while it loads
             sign = str(error)
         if sign != last:
             last, since = sign, time.monotonic()

@@ -1,4 +1,4 @@
-"""Looks up in the store what a plan needs, and says what times a restore can go back to."""
+"""Find in the store what a plan needs, and the times that a restore can go back to."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _AT_ONCE = 16
 
 
 class Around(Struct, frozen=True):
-    """What a line has around a moment: the base that serves for it, and all that comes near it."""
+    """The part of a line around a moment: the base for it, and all segments near it."""
 
     base: Base
     bases: tuple[Base, ...]
@@ -43,7 +43,7 @@ class Around(Struct, frozen=True):
 
     @property
     def spans(self) -> tuple[Span, ...]:
-        """What of the segments belongs to the history."""
+        """The parts of the segments that belong to the history."""
         return chain(self.segments)
 
 
@@ -109,7 +109,7 @@ async def _marked(catalogue: Catalogue, name: str, shard: str) -> PointMark:
 
 
 async def _plan_time(catalogue: Catalogue, usable: list[Listed], wanted: At | PointMark) -> Plan:
-    """Plan by the clocks of primaries alone: that of a worker may be far from them."""
+    """Plan by the clocks of primaries alone: that of a worker may differ much."""
     failed: NotArchived | None = None
     time = _time(wanted)
     for place in range(len(usable) - 1, -1, -1):
@@ -133,7 +133,7 @@ async def _plan_time(catalogue: Catalogue, usable: list[Listed], wanted: At | Po
 async def _began(catalogue: Catalogue, listed: Listed, place: int) -> tuple[int, int]:
     """Return when a segment began, or the next one whose manifest can be read, and its place.
 
-    What is damaged is named by whoever needs it, and not by a search that passes it.
+    A damaged object is reported by the caller that needs it, and not by a search that passes it.
     """
     while True:
         try:
@@ -147,7 +147,7 @@ async def _began(catalogue: Catalogue, listed: Listed, place: int) -> tuple[int,
 
 
 async def _within(catalogue: Catalogue, listed: Listed, bases: list[Base], wanted: Wanted) -> Plan:
-    """Plan within one line: from the last base that serves, to the segments around the moment.
+    """Plan within one line: from the last usable base to the segments around the moment.
 
     The last one may be later than the cut, or among orphaned bytes.
     """
@@ -174,7 +174,7 @@ async def _within(catalogue: Catalogue, listed: Listed, bases: list[Base], wante
 
 
 def _whole(listed: Listed, first: int) -> list[int]:
-    """Return the numbers from `first` on; a hole in them is found by `chain`."""
+    """Return the numbers from `first` on; `chain` finds a gap in them."""
     return [number for number in listed.segments if number >= first]
 
 
@@ -210,8 +210,8 @@ async def _in_gap(
 async def find_window(catalogue: Catalogue) -> Window:
     """Return how far back and how recent the archive is, and where it has gaps.
 
-    A missing or unreadable segment is a gap, and what is before it can be gone back to only up to
-    it. Every manifest is read, several at once, and little of each is kept.
+    A missing or unreadable segment is a gap, and a restore can go back to times before it only up
+    to it. Every manifest is read, several at once, and little of each is kept.
     """
     lines: list[tuple[list[Base], list[Segment]]] = []
     for listed in catalogue.lines:
@@ -232,7 +232,7 @@ async def find_window(catalogue: Catalogue) -> Window:
 
 
 def _break(run: list[Segment], segment: Segment) -> NotArchived | None:
-    """Say why a segment does not follow on those before it."""
+    """Return why a segment does not continue those before it."""
     try:
         chain([*run[-1:], segment])
     except NotArchived as error:

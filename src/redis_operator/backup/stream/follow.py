@@ -1,20 +1,20 @@
-"""Which server an archiver attaches to, and where in its history. Pure.
+"""Decide which server an archiver attaches to, and where in its history. Pure.
 
 Rules, in this order:
-    1. A server that was promoted out of our history is followed: at the byte after our last one, or
-       where it left our history, if we have more than it had. The rest is orphaned.
-    2. Else our history goes on, on any server that still keeps our next byte.
-    3. A server that has not come as far as we have is waited for.
-    4. A replica that had to copy its primary from the beginning keeps nothing of what came before.
-       The primary still does: with `bridge` the missing bytes are read there, up to where that
-       replica goes on, and the worker leaves at once.
-    5. Where no server has our next byte, the stream is lost: a new base, and a gap.
+    1. A server that was promoted from the archived history is followed: at the byte after the last
+       archived one, or where it left the history, if the archive has more. The rest is orphaned.
+    2. Else the history continues, on any server that still has the next byte.
+    3. A server whose offset is behind the archive is waited for.
+    4. A replica after a full resync has nothing of what came before. The primary still does: with
+       `bridge` the missing bytes are read there, up to where that replica continues, and the worker
+       detaches at once.
+    5. Where no server has the next byte, the stream is lost: a new base, and a gap.
 
 A primary counts an attached worker as a replica: it satisfies WAIT and min-replicas-to-write,
-FAILOVER without TO may choose it, and Sentinel lists it for good. So a replica is taken wherever
-the shard has one. A bridge is crossed only where the primary has that replica again, acknowledges
-nothing (WAIT counts no replica that does not), and is not for databases with sentinels or with
-min-replicas-to-write.
+FAILOVER without TO may choose it, and Sentinel lists it permanently. So a replica is used wherever
+the shard has one. A bridge is used only where the primary has that replica again, acknowledges
+nothing (WAIT does not count a replica without acknowledgements), and is not for databases with
+sentinels or with min-replicas-to-write.
 """
 
 from __future__ import annotations
@@ -28,7 +28,19 @@ from redis_operator.redis.replies import InfoReplication
 
 from ..task import Source
 
-__all__ = ["Bridge", "Choice", "Continue", "Head", "Restart", "View", "Wait", "choose", "unfit"]
+__all__ = [
+    "Bridge",
+    "Choice",
+    "Continue",
+    "Head",
+    "Restart",
+    "View",
+    "Wait",
+    "choose",
+    "is_better",
+    "primary_of",
+    "unfit",
+]
 
 
 class Head(Struct, frozen=True):
@@ -39,7 +51,7 @@ class Head(Struct, frozen=True):
 
 
 class View(Struct, frozen=True):
-    """A server that answered, and what it says of its replication."""
+    """A server that responded, and its replication state."""
 
     source: Source
     replication: InfoReplication
@@ -94,7 +106,7 @@ def unfit(view: View, *, allow_primary: bool) -> str | None:
 def choose(
     head: Head | None, views: Sequence[View], *, allow_primary: bool, bridge: bool = False
 ) -> Choice:
-    """Return how the archive goes on."""
+    """Return how the archive continues."""
     reasons = [unfit(view, allow_primary=allow_primary) for view in views]
     fit = [view for view, reason in zip(views, reasons, strict=True) if reason is None]
     fit.sort(key=lambda view: view.replication.is_primary)
@@ -115,8 +127,26 @@ def choose(
     return crossing or Restart(fit[0].source, _lost(head, fit[0].replication))
 
 
+def is_better(choice: Choice, attached: Source, views: Sequence[View]) -> bool:
+    """Whether a choice is to be followed at once, though another server is attached to."""
+    if not isinstance(choice, Continue):
+        return False
+    own = [view for view in views if view.source == attached]
+    on_primary = bool(own) and own[0].replication.is_primary
+    return choice.is_promoted or (on_primary and choice.source != attached)
+
+
+def primary_of(replication_id: str, views: Sequence[View]) -> Source | None:
+    """Return the server that leads this history, or the one that went on from it."""
+    for view in reversed(views):
+        told = view.replication
+        if told.is_primary and replication_id in (told.replication_id, told.replication_id2):
+            return view.source
+    return None
+
+
 def _bridge(head: Head, views: Sequence[View], fit: Sequence[View]) -> Bridge | None:
-    """Return how to come to where a replica goes on, from the primary that it copied."""
+    """Return how to reach the offset where a replica continues, from the primary that it copied."""
     for primary in views:
         told = primary.replication
         if not told.is_primary or not any(

@@ -1,4 +1,4 @@
-"""The connection of an archiver to a server: a replica that takes the stream and keeps no data.
+"""The connection of an archiver to a server: a replica that reads the stream and has no data.
 
 Guarantees: every byte that is taken from the connection is returned by a read, also where its time
 is over or it is cancelled meanwhile. It announces no port, and acknowledges what it has received
@@ -49,7 +49,7 @@ class Link:
         self._acknowledged = 0.0
 
     async def read(self, *, timeout: float) -> bytes:
-        """Return what has come since; empty after `timeout` without anything.
+        """Return the bytes that have arrived; empty after `timeout` without any.
 
         Raises `SourceError` where the server has ended the stream.
         """
@@ -70,7 +70,7 @@ class Link:
         return found
 
     async def _wait_readable(self, timeout: float) -> None:
-        """Wait for bytes without taking any, and `timeout` at most.
+        """Wait for bytes without reading any, and `timeout` at most.
 
         A receive that is cancelled when its time is over may have taken bytes already, which are
         then lost: the archive would lack them without a sign of it.
@@ -100,7 +100,7 @@ class Link:
             raise SourceError(f"{self.source.pod}: {error}", passing=True) from error
 
     def close(self) -> None:
-        """End it. Harmless when repeated."""
+        """Close it. Harmless when repeated."""
         self._socket.close()
 
 
@@ -153,7 +153,7 @@ async def _connect(source: Source) -> socket.socket:
 async def _ask(
     connection: socket.socket, wanted: Continue, login: Login, version: str
 ) -> tuple[str, bytes]:
-    """Return the new history that the server goes on in, if any, and what came with the answer."""
+    """Return the new history in which the server continues, if any, and bytes after the reply."""
     loop = asyncio.get_running_loop()
     kept = b""
 

@@ -1,4 +1,4 @@
-"""An archive of all shards at one moment: what a scratch server is given for each of them.
+"""An archive of all shards at one moment: what a scratch server gets for each of them.
 
 Guarantees: every object that is needed is read and compared with its manifest before this returns,
 and each shard is of the same moment. A shard of mode Cluster whose archive does not have the moment
@@ -129,7 +129,7 @@ async def _at(catalogues: Mapping[str, Catalogue], wanted: At) -> dict[str, _Fou
 
 
 async def _limits(catalogues: Mapping[str, Catalogue]) -> str:
-    """Say between which times the archive has anything."""
+    """Return the times that the archive has."""
     oldest, newest = [], []
     for catalogue in catalogues.values():
         for listed in catalogue.lines:

@@ -1,8 +1,8 @@
 """What an archive spans, from few of its manifests: its first base, its last one, and its gaps.
 
-Unlike `find.find_window` it does not read every segment, so that it can be asked again and again:
-objects that are missing or empty within a line are found by the list of names alone, and bytes that
-were changed are not found here.
+Unlike `find.find_window` it does not read every segment, so that it can be repeated often: objects
+that are missing or empty within a line are found by the list of names alone, and bytes that were
+changed are not found here.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _LOOKED_AT = 3  # segments from a base on, for the first answer of the primary a
 class Outline(Struct, frozen=True):
     """Times are microseconds since 1970; 0: there is none.
 
-    `is_open`: a line has a base by now and no time yet that it can be gone back to. `is_broken`:
-    what comes after a missing segment has no base yet. `began_empty`: the shard of a cluster had no
-    slot when its archive begins.
+    `is_open`: a line has a base and no time yet that a restore can go back to. `is_broken`: there
+    is no base yet after a missing segment. `began_empty`: the shard of a cluster had no slot when
+    its archive began.
     """
 
     oldest: int = 0
@@ -44,7 +44,7 @@ class Outline(Struct, frozen=True):
 class End(Struct, frozen=True):
     """Where an archive ends: its last segment, its last line and the bases of that.
 
-    `damage`: what of these cannot be read, so that the line cannot go on.
+    `damage`: which of these cannot be read, so that the line cannot continue.
     """
 
     stored: Segment | None
@@ -63,15 +63,16 @@ class Overview:
 
     @property
     def is_broken(self) -> bool:
-        """Whether a base is needed: what comes after a missing segment cannot be gone back to."""
+        """Whether a base is needed: times after a missing segment cannot be restored without
+        one."""
         return self.outline.is_broken
 
     async def read(self, catalogue: Catalogue | None = None) -> None:
-        """Look again what the archive spans. Raises `WorkerError`."""
+        """Read again what the archive spans. Raises `WorkerError`."""
         self.outline = await read_outline(catalogue or await read_catalogue(self._shelf))
 
     async def based(self) -> None:
-        """Look again after a base was stored; where that fails, what is known stands."""
+        """Read again after a base was stored; where that fails, the last result is kept."""
         self.outline = replace(self.outline, is_broken=False)
         try:
             await self.read()
@@ -96,7 +97,7 @@ class Overview:
         return End(stored, line, bases, "" if goes_on else "; ".join(damaged[-1:]))
 
     async def follow(self, newest: Segment | None) -> None:
-        """Look again where a segment was stored that an open line may have waited for."""
+        """Read again after a segment was stored that an open line may have waited for."""
         if self.outline.is_open and newest is not None and newest is not self._at:
             self._at = newest
             await self.read()

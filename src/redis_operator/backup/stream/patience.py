@@ -14,7 +14,7 @@ class Patience:
         self._until = 0.0
 
     def is_over(self, now: float) -> bool:
-        """Whether another try may be made."""
+        """Whether another attempt may be made."""
         return now >= self._until
 
     def failed(self, now: float) -> None:

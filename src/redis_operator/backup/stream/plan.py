@@ -1,4 +1,4 @@
-"""From a time, an offset or a restore point to what is to be read, or why it cannot be. Pure.
+"""From a time, an offset or a restore point to the objects to read, or why it is impossible. Pure.
 
 A time alone cannot name one command: samples pair the primary's clock with its offset every 50 ms.
 `NOT_AFTER` takes the last sample at or before the time, and holds nothing later. `INCLUDE` takes
@@ -37,7 +37,7 @@ __all__ = [
 
 
 class NotArchived(WorkerError):  # noqa: N818 - what it is
-    """What was asked for is not in the archive. `earlier`: it may be from an earlier base on."""
+    """The requested moment is not in the archive. `earlier`: it may be from an earlier base on."""
 
     reason = "NotArchived"
 
@@ -168,7 +168,7 @@ def cut_at(wanted: At, spans: Sequence[Span]) -> Cut:
 def plan(wanted: Wanted, bases: Sequence[Base], segments: Sequence[Segment]) -> Plan:
     """Return what is read for a cut within one line. Raises `NotArchived`.
 
-    `segments`: from that of the earliest base that may serve up to the cut, without a hole.
+    `segments`: from that of the earliest usable base up to the cut, without a gap.
     """
     spans = chain(segments)
     if isinstance(wanted, At):
@@ -231,7 +231,7 @@ def window(lines: Sequence[tuple[Sequence[Base], Sequence[Segment]]]) -> Window:
             for base in bases
             if _place(spans, base.part.replication_id, base.part.offset) is not None
         ]
-        if not usable:  # what comes after a hole is of use from the next base on
+        if not usable:  # after a gap, times are usable from the next base on
             gaps.append(Gap(reach[-1][1] if reach else 0, spans[-1].segment.ended, bases[0].reason))
             continue
         first = min(part.offset for part in usable)

@@ -39,9 +39,9 @@ async def mark_point(
 ) -> Point:
     """Write a restore point into the archive of every shard. Raises `WorkerError`.
 
-    A name can be given once: `PointTaken`. Whoever asks again with the same `request`, since the
-    answer was lost, is given the point that was taken for it. A pause of writes ends by itself
-    should this worker end.
+    A name can be used once: `PointTaken`. A caller that repeats the same `request`, since the reply
+    was lost, gets the point that was taken for it. A pause of writes ends by itself should this
+    worker end.
     """
     if not _NAME.match(name):
         raise WorkerError(
@@ -57,7 +57,8 @@ async def mark_point(
     for shard in shards:
         if await shelves[shard.name].create(point_name(name), encode(point)) or known is not None:
             continue
-        # A lost reply has the store refuse our own point: what is there tells whose it is.
+        # After a lost reply the store refuses the worker's own point: its content shows whose it
+        # is.
         written = await _known(name, {shard.name: shelves[shard.name]})
         if written != point:
             raise PointTaken(f"there is a restore point {name} already; give another name")

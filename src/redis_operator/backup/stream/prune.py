@@ -1,10 +1,11 @@
-"""Deletes what a restore can no longer need.
+"""Delete objects that no restore needs any more.
 
-Guarantees: what can be gone back to after a time stays: the last base at or before it, and all that
-comes later. A base goes before the segments after it, so that nothing half deleted is chosen. The
-last base of an archive always stays. Restore points go when nothing that they name is left.
+Guarantees: a restore to any time after a given one stays possible: the last base at or before it
+stays, and all that comes later. A base is deleted before the segments after it, so that nothing
+partly deleted is chosen. The last base of an archive always stays. Restore points are deleted when
+nothing that they name is left.
 
-No single clock decides: time goes on for the archive only as far as the primaries have said, too.
+No single clock decides: the archive is never newer than the primaries' clocks say.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What an archive holds, as values, and the names of its objects. Pure.
+"""The content of an archive, as values, and the names of its objects. Pure.
 
-The archive of a shard is a row of *lines*. A line begins with a base (a snapshot) and goes on
-without a gap; where the stream was lost, a new line begins. Within a line segments are numbered.
-An offset is the number of a byte in the history of its replication id, as servers count: a base of
+The archive of a shard is a series of *lines*. A line begins with a base (a snapshot) and continues
+without a gap; where the stream was lost, a new line begins. Within a line segments are numbered. An
+offset is the number of a byte in the history of its replication id, as servers count: a base of
 offset N holds everything up to byte N, and the byte after it is N + 1.
 
 Guarantees: objects are written once and never changed, the manifest after what it describes.
@@ -45,7 +45,7 @@ _CONTENT = re.compile(r"^(\d{6})/segment-(\d{8})-[0-9a-f]+\.zst$")
 
 
 class Sample(Struct, frozen=True, array_like=True):
-    """What the primary said in one transaction: at this time it had come to this offset.
+    """A sample: the primary's clock and offset, from one transaction.
 
     Times are microseconds since 1970: the server's clock, and the worker's before and after.
     """
@@ -68,7 +68,7 @@ class Owned(Struct, frozen=True, array_like=True):
     slots: str
     migrating: tuple[tuple[int, str], ...] = ()
     importing: tuple[tuple[int, str], ...] = ()
-    node: str = ""  # who said it
+    node: str = ""  # the node that reported it
 
 
 class Segment(Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -152,7 +152,7 @@ class Point(Struct, frozen=True, rename="camel"):
     name: str
     shards: dict[str, PointMark]
     format: int = FORMAT
-    request: str = ""  # for whom it was taken
+    request: str = ""  # the request it was taken for
 
 
 class Names(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""The bytes that a server is given after the base, checked and cut.
+"""The bytes that a server gets after the base, checked and cut.
 
 Guarantees: a segment is compared with its manifest before a byte of it is given. The last byte that
 is given ends a command outside of MULTI.

@@ -1,7 +1,7 @@
-"""Makes the times to live of an old stream absolute. Pure.
+"""Make the times to live of an old stream absolute. Pure.
 
-Redis before 7 replicates `SET key value PX 2000` as it was said. Played again later, keys would
-live 2 s from then on, and those that had expired would come back to life.
+Redis before 7 replicates `SET key value PX 2000` unchanged. In a replay, keys would expire 2 s
+after the replay, and expired ones would exist again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _UNITS = {b"EX": 1000, b"PX": 1}
 
 
 def says_relative(engine: str, version: str) -> bool:
-    """Whether streams of this version hold times to live as they were said."""
+    """Whether streams of this version hold relative times to live."""
     return engine == "redis" and int(version.split(".", 1)[0]) < 7
 
 
@@ -52,7 +52,7 @@ _TIMED = frozenset(
 
 
 class Rewriter:
-    """Rewrites a stream piece by piece; each piece with the time at which it was said.
+    """Rewrites a stream piece by piece; each piece with the time at which it arrived.
 
     With `relative` times to live are made absolute. What a server in mode Cluster says about slots
     is left out: a server without slots refuses it.

@@ -1,8 +1,8 @@
 """The task that archives: an archiver for each shard, for as long as there is that shard.
 
-Which shards there are, and where their servers are, is in a file that the operator keeps current: a
-shard that comes is archived and one that goes is ended, without a restart. A file that cannot be
-read says nothing: what is archived goes on.
+The shards, and the addresses of their servers, are in a file that the operator maintains: a new
+shard is archived and a removed one is ended, without a restart. A file that cannot be read is
+ignored: the archivers continue.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["archive"]
 
 _LOG = logging.getLogger(__name__)
 _LOOK_SECONDS = 1.0
-_FIRST_PRUNE_SECONDS = 60.0  # when archivers have read where they go on
+_FIRST_PRUNE_SECONDS = 60.0  # when archivers have found where to continue
 
 
 class _Running(Struct, frozen=True):
@@ -101,7 +101,7 @@ async def archive(
 
 
 async def _let_go(running: dict[str, _Running], names: list[str], *, keep: bool = False) -> None:
-    """Have archivers end: what has arrived is sealed first."""
+    """Stop archivers: what has arrived is sealed first."""
     for name in names:
         running[name].stop.set()
     for name in names:
@@ -146,7 +146,7 @@ async def _prune(running: Mapping[str, _Running], task: ArchiveTask, folder: str
 
 
 class _Files:
-    """What the operator keeps current, as it was read last."""
+    """The file of the operator, as it was read last."""
 
     def __init__(self, task: ArchiveTask, sources: Path, bases: Path) -> None:
         self._sources, self._bases = sources, bases

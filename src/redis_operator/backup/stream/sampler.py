@@ -1,14 +1,14 @@
-"""Asks the primary, some 20 times a second, what its clock says and how far its history has come.
+"""Read the clock and the offset of the primary, some 20 times a second.
 
 Time and offset come from one transaction, so that no write lies between them; so does the
-replication id, which tells whose offset it is should the primary change between two questions.
+replication id, which identifies the history should the primary change between two samples.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -22,16 +22,17 @@ from redis_operator.redis.replies import ClusterNode, InfoReplication
 
 from ..replica import Login
 from ..task import Source
+from .follow import View
 from .records import Owned, Sample
 
-__all__ = ["Asked", "ask", "look", "sample_for_ever"]
+__all__ = ["Asked", "ask", "look", "look_at", "open_link", "sample_for_ever"]
 
 _ANSWER_SECONDS = 2.0
 _RETRY_SECONDS = 0.2
 
 
 class Asked(Struct, frozen=True):
-    """One answer of a server, and the worker's clock before and after it."""
+    """One reply of a server, and the worker's clock before and after it."""
 
     replication: InfoReplication
     sample: Sample
@@ -48,12 +49,22 @@ async def open_link(source: Source, login: Login) -> Connection:
 
 
 async def look(source: Source, login: Login) -> InfoReplication | str:
-    """Return what a server says of its replication, or why it does not."""
+    """Return the replication state of a server, or why it is unknown."""
     try:
         async with await open_link(source, login) as link:
             return await link.run(commands.info_replication(), timeout=_ANSWER_SECONDS)
     except RedisError as error:
         return f"{source.pod}: {error}"
+
+
+async def look_at(sources: Sequence[Source], login: Login) -> tuple[list[View], list[str]]:
+    """Return what servers say of their replication, and why others do not."""
+    answers = await asyncio.gather(*(look(source, login) for source in sources))
+    pairs = list(zip(sources, answers, strict=True))
+    return (
+        [View(source, answer) for source, answer in pairs if not isinstance(answer, str)],
+        [answer for answer in answers if isinstance(answer, str)],
+    )
 
 
 async def ask(link: Connection, *, cluster: bool = False) -> Asked:
@@ -97,9 +108,9 @@ async def sample_for_ever(
     interval: float,
     cluster: bool = False,
 ) -> None:
-    """Give every sample of a primary to `take`, which says whether it is of use.
+    """Pass every sample of a primary to `take`, which returns whether it is of use.
 
-    When it is not, or the server does not answer, the primary is looked for again.
+    When it is not, or the server does not respond, the primary is searched for again.
     """
     while True:
         source = primary()

@@ -1,8 +1,8 @@
-"""Where the samples of a primary go: to the segment that grows, or kept for the next history.
+"""The samples of a primary: for the segment that grows, or kept for the next history.
 
-A sample pairs a clock with an offset, whether or not the stream has come so far. So they are taken
-also while no server can be attached to: what arrives later is as exact as all else. After a
-promotion those of the new history wait until the archive goes on in it.
+A sample pairs a clock with an offset, whether or not the stream has reached it. So samples are also
+taken while no server can be attached to. After a promotion those of the new history are kept until
+the archive continues in it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .sealing import Growing
 __all__ = ["Samples"]
 
 _MOST = 20_000
-"""So many are kept; beyond that every second one goes, however long no server is attached to."""
+"""So many are kept; beyond that every second one is dropped."""
 
 
 class Samples:
@@ -27,7 +27,7 @@ class Samples:
         self._next = Growing("", 0, parent="", now=0)  # without a byte: of the history to come
 
     def take(self, asked: Asked, growing: Growing | None) -> bool:
-        """Keep an answer; False: it is not of a primary that the archive follows."""
+        """Keep a reply; False: it is not of a primary that the archive follows."""
         told = asked.replication
         if growing is None or not told.is_primary:
             return False

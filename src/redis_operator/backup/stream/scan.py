@@ -1,7 +1,7 @@
-"""Finds where commands end in a replication stream, without looking at their values. Pure.
+"""Find where commands end in a replication stream, without parsing their values. Pure.
 
-A cut is made only where a command has ended outside of MULTI .. EXEC: a server that is given half
-of a transaction keeps nothing of it, and one that is given half of a command waits for ever.
+A cut is made only where a command has ended outside of MULTI .. EXEC: a server that gets half of a
+transaction drops it, and one that gets half of a command waits without end.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _skip(text: bytes, at: int, end: int) -> int:
         return -1
     head = text[at]
     if head != 0x2A:  # *
-        if head == 0x0A or line == at:  # an empty line, a sign of life
+        if head == 0x0A or line == at:  # an empty line, a keepalive
             return at + 1 if head == 0x0A else line + 2
         raise StreamDamaged("the stream holds something else than commands")
     try:

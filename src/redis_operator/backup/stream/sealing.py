@@ -1,9 +1,9 @@
 """The segment that is being written, and how it is sealed.
 
-A segment ends where a command does, outside of MULTI: what came of the next command stays for the
-segment after it. So each can be read by itself, and the archive goes on from its last byte. Where
-nothing was written, a segment without a byte has the samples that say so: such times can be gone
-back to as well.
+A segment ends where a command does, outside of MULTI: the bytes of the next command stay for the
+segment after it. So each can be read on its own, and the archive continues from its last byte.
+Where nothing was written, a segment without a byte has the samples that show it: a restore can go
+back to such times as well.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ _INDEX_MICROSECONDS = 5_000
 
 
 class Growing:
-    """Bytes of one history in their order, the times at which they arrived, and samples."""
+    """Bytes of one history in their order, the times at which they arrived, and samples.
+
+    `proven`: the last byte that was compared with what the server says; see `proof`.
+    """
 
     def __init__(self, replication_id: str, first: int, *, parent: str, now: int) -> None:
         self.replication_id = replication_id
@@ -32,6 +35,7 @@ class Growing:
         self.begun = now
         self.source = ""
         self.size = 0
+        self.proven = first - 1
         self.pieces: list[bytes] = []
         self.index: list[tuple[int, int]] = []
         self.samples: list[Sample] = []
@@ -71,6 +75,7 @@ class Growing:
         """
         rest = Growing(self.replication_id, self.first + sealed.clean, parent="", now=now)
         rest.source = self.source
+        rest.proven = max(self.proven, rest.proven)
         tail = b"".join(self.pieces)[sealed.clean :]
         if tail:
             rest.add(tail, self.index[-1][1])
@@ -80,11 +85,27 @@ class Growing:
         rest.owned = [one for one in self.owned if one not in owned]
         return rest
 
+    def between(self, first: int, last: int) -> bytes:
+        """Return the bytes `first` to `last`."""
+        found: list[bytes] = []
+        end = self.last
+        for piece in reversed(self.pieces):
+            if end < first:
+                break
+            found.append(piece)
+            end -= len(piece)
+        return b"".join(reversed(found))[first - end - 1 : last - end]
+
+    def drop_unproven(self) -> None:
+        """Forget the bytes that are not proven to be those of the server."""
+        self.drop_after(self.proven + 1 - self.first)
+
     def drop_after(self, size: int) -> None:
-        """Forget what comes after the first `size` bytes."""
+        """Drop what comes after the first `size` bytes."""
         whole = b"".join(self.pieces)[:size]
         self.pieces = [whole] if whole else []
         self.size = size
+        self.proven = min(self.proven, self.last)
         self.index = [pair for pair in self.index if pair[0] <= self.last]
         if whole and (not self.index or self.index[-1][0] < self.last):
             self.index.append((self.last, self.index[-1][1] if self.index else self.begun))

@@ -1,4 +1,4 @@
-"""All shards of a mode Cluster to the same time: where each is cut, and whose keys are taken. Pure.
+"""Cut all shards of a mode Cluster at the same time, and choose whose keys are used. Pure.
 
 Rules:
     1. The owner of a slot is who claimed it last, with the highest epoch, by the latest cut of the
@@ -9,7 +9,8 @@ Rules:
        target of such a slot is cut at the first sample after the time: a key is then at one end at
        least. The same goes for a slot that changed hands around the time of the cut. Where nothing
        that was acknowledged by the time may be missing, all others are cut at the first sample
-       after it, and such a target at the first one after those.
+       after it, and such a target at the first one after those. Clocks of servers differ: by the
+       clock of the worker, which asks all of them, the target was asked after the source responded.
     3. Keys of a slot are taken from its owner. Of a slot that is open, also those that only the
        other end has; where both have one, the owner's is taken. A slot is open if one end says so
        at its own cut, or at the time where it took no write from then to the cut. A slot that
@@ -44,7 +45,7 @@ class Share(Struct, frozen=True):
 
 
 class _Told(Struct, frozen=True):
-    """What a shard's primary said about slots: at the time, and around it."""
+    """What a shard's primary reported about slots: at the time, and around it."""
 
     now: Owned
     around: tuple[Owned, ...]
@@ -65,8 +66,11 @@ def plan_shards(
     cuts = {n: cut_at(At(time, bound), spans) for n, spans in shards.items() if not taken[n]}
     clocks = {name: _reaches(time, cut, shards[name]) for name, cut in cuts.items()}
     after = max(clocks.values(), default=time)
+    sources = [name for name in cuts if given[name]]
+    seen = max((_seen(cuts[name], shards[name]) for name in sources), default=0)
     for name in shards.keys() - cuts.keys():
-        cuts[name] = cut_at(At(after, Bound.INCLUDE), shards[name])
+        early = cut_at(At(after, Bound.INCLUDE), shards[name])
+        cuts[name] = _cut_after(name, early, seen, shards[name])
         clocks[name] = _reaches(after, cuts[name], shards[name])
     owners = _owners({name: _told(name, after, spans) for name, spans in shards.items()}, after)
     opened = _opened(shards, clocks)
@@ -75,8 +79,32 @@ def plan_shards(
     )
 
 
+def _seen(cut: Cut, spans: Sequence[Span]) -> int:
+    """Return when a shard had come to a cut at the latest, by the clock of the worker."""
+    times = [
+        sample.received
+        for span in spans
+        for sample in span.samples
+        if (span.segment.replication_id, sample.offset) == (cut.replication_id, cut.offset)
+    ]
+    return min(times, default=0)
+
+
+def _cut_after(name: str, cut: Cut, seen: int, spans: Sequence[Span]) -> Cut:
+    """Return a cut, or the first sample after it that was asked for at `seen` or later."""
+    for span in spans:
+        for sample in span.samples:
+            if sample.server >= cut.passed and sample.sent >= seen:
+                history = span.segment.replication_id
+                return Cut(history, sample.offset, cut.reached, sample.server)
+    raise NotArchived(
+        f"{name} is not archived up to {text_of(seen)} by the clock of the worker, and slots were "
+        "moving to it; choose an earlier time"
+    )
+
+
 def _opened(shards: Mapping[str, Sequence[Span]], clocks: Mapping[str, int]) -> dict[str, SlotSet]:
-    """Return the slots that are open at the cuts, for both ends, by what either end says."""
+    """Return the slots that are open at the cuts, for both ends, by the report of either end."""
     nodes = _nodes(shards)
     ends: dict[str, list[int]] = {name: [] for name in shards}
     for name, spans in shards.items():

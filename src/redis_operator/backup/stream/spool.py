@@ -1,8 +1,8 @@
 """Segments on the worker's own disk, between the stream and the store.
 
-A store that is slow or gone never makes a server wait: what it has not taken stays here, and when
-there is no room left the archiver detaches by itself and comes back while the server still keeps
-what it missed.
+A store that is slow or down never makes a server wait: segments that are not stored yet stay here,
+and when there is no room left the archiver detaches by itself and attaches again while the server
+still has what it missed.
 
 Guarantees:
     - Segments reach the store in their order, each with its manifest last.
@@ -21,6 +21,7 @@ from pathlib import Path
 from ..errors import Damaged, StoreError, WorkerError
 from ..store import Shelf
 from .records import Segment, decode, encode, segment_names
+from .sealing import Growing, Sealed, seal
 
 __all__ = ["Spool", "Superseded"]
 
@@ -38,9 +39,9 @@ class Spool:
     """The queue of one shard."""
 
     def __init__(self, folder: Path, shelf: Shelf, *, limit: int) -> None:
-        self.trouble = ""  # why the store does not take segments now
+        self.trouble = ""  # why the store refuses segments now
         self.newest: Segment | None = None  # in the store
-        self.stored = 0  # bytes that the store has taken
+        self.stored = 0  # bytes that were stored
         self.limit = limit
         self._folder = folder
         self._shelf = shelf
@@ -57,7 +58,7 @@ class Spool:
 
     @property
     def size(self) -> int:
-        """What waits for the store."""
+        """Segments that wait for the store."""
         return self._bytes
 
     @property
@@ -66,7 +67,8 @@ class Spool:
         return self._waiting[-1] if self._waiting else None
 
     def recover(self, after: Segment | None) -> None:
-        """Find what an earlier worker left. What does not follow on `after` is dropped."""
+        """Find the segments of an earlier worker. Those that do not continue `after` are
+        dropped."""
         self._folder.mkdir(parents=True, exist_ok=True)
         for path in sorted(self._folder.glob("*.json")):
             try:
@@ -89,12 +91,21 @@ class Spool:
         partial.write_bytes(encode(segment))
         partial.replace(path)
 
+    def seal(
+        self, growing: Growing, *, line: int, number: int, engine: str, version: str
+    ) -> Sealed | None:
+        """Put the whole commands of what grew; None: there is nothing yet. Blocks, as `put`."""
+        sealed = seal(growing, line=line, number=number, engine=engine, version=version)
+        if sealed is not None:
+            self.put(sealed.segment, sealed.content)
+        return sealed
+
     def queue(self, segment: Segment) -> None:
-        """Have a segment that was put go to the store."""
+        """Queue a segment that was put for the store."""
         self._queue(segment)
 
     async def upload(self) -> None:
-        """Give the store what is here, for ever. Raises `Superseded`."""
+        """Write the segments to the store, without end. Raises `Superseded`."""
         tries = 0
         while True:
             await self._more.wait()

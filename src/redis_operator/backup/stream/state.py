@@ -1,4 +1,4 @@
-"""What an archiver is given and how it is: values. Pure."""
+"""The input and the state of an archiver: values. Pure."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ __all__ = ["Limits", "Shard", "State"]
 
 
 class Shard(Struct, frozen=True):
-    """What is archived."""
+    """The shard that is archived."""
 
     name: str
     engine: str
     version: str
     allow_primary: bool = False
     cluster: bool = False
-    bridge: bool = False  # what a replica that started over lacks may be read from its primary
+    bridge: bool = False  # what a replica lacks after a full resync may be read from its primary
 
 
 class Limits(Struct, frozen=True):
-    """How much is kept where, and how often something is done."""
+    """Limits of memory and disk, and the intervals of periodic work."""
 
     segment_bytes: int = 16 << 20
     segment_seconds: float = 10.0
@@ -34,9 +34,9 @@ class Limits(Struct, frozen=True):
 
 
 class State(Struct, frozen=True):
-    """How an archiver is. `oldest` and `newest`: what the store has, in microseconds since 1970."""
+    """The state of an archiver. `oldest` and `newest`: of the store, in microseconds since 1970."""
 
-    attached: str  # the pod, or nothing
+    attached: str  # the pod; empty: none
     line: int
     received: int
     spooled: int
@@ -45,6 +45,6 @@ class State(Struct, frozen=True):
     newest: int = 0
     sampled: int = 0  # the primary's clock when it was last asked
     based: int = 0  # when the last base was taken
-    stored: int = 0  # bytes that the store has taken
+    stored: int = 0  # bytes that were stored
     began_empty: bool = False
     gaps: tuple[ToldGap, ...] = ()

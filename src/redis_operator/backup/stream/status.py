@@ -1,4 +1,4 @@
-"""How archivers are, over HTTP: one JSON object, an entry for each shard."""
+"""The state of archivers over HTTP: one JSON object, an entry for each shard."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _REQUEST_SECONDS = 5.0
 
 
 def told_of(archiver: Archiver) -> Told:
-    """Return how an archiver is."""
+    """Return the state of an archiver."""
     state = archiver.state()
     return Told(
         attached=state.attached,
@@ -39,7 +39,7 @@ def told_of(archiver: Archiver) -> Told:
 async def serve_status(
     told: Callable[[], Mapping[str, Told]], host: str, port: int
 ) -> AsyncIterator[int]:
-    """Answer every request with the state; yields the port."""
+    """Reply to every request with the state; yields the port."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError, TimeoutError, asyncio.IncompleteReadError, ValueError):

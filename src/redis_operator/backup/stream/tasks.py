@@ -12,7 +12,7 @@ __all__ = ["end", "is_set"]
 
 
 async def is_set(stop: asyncio.Event, *, within: float) -> bool:
-    """Wait so many seconds at most; tell whether `stop` is set then."""
+    """Wait so many seconds at most; return whether `stop` is set then."""
     with suppress(TimeoutError):
         async with asyncio.timeout(within):
             await stop.wait()
@@ -20,7 +20,7 @@ async def is_set(stop: asyncio.Event, *, within: float) -> bool:
 
 
 async def end(task: asyncio.Future[Any]) -> None:
-    """End a task; what it failed with does not matter any more."""
+    """Cancel a task; its errors do not matter any more."""
     task.cancel()
     with suppress(asyncio.CancelledError, WorkerError, Damaged):
         await task

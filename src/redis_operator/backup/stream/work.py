@@ -1,4 +1,4 @@
-"""The tasks of a worker that read an archive or mark a point in it: mark, tell, serve."""
+"""The tasks of a worker that read an archive or mark a point in it."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def mark(task: PointTask, login: Callable[[], Login], *, folder: str = FOL
 
 
 async def tell_window(task: WindowTask, *, folder: str = FOLDER) -> Report:
-    """Say for each shard how far back, how recent, and where gaps are."""
+    """Report the window and the gaps of each shard."""
     parts: list[dict[str, str | int]] = []
     for shard in task.shards:
         window = await find_window(await read_catalogue(shelf_of(task.store, shard, folder)))
@@ -75,7 +75,8 @@ async def serve_until(
     host: str = "",
     folder: str = FOLDER,
 ) -> Report:
-    """Play primary with an archive up to a moment, until `stop` is set. Raises `WorkerError`."""
+    """Act as a primary with an archive up to a moment, until `stop` is set. Raises
+    `WorkerError`."""
     assert task.until is not None
     if not task.until.shard:
         return await _serve_only(task, task.until, login, stop, host=host, folder=folder)

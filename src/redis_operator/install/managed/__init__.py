@@ -1,6 +1,6 @@
-"""The installer in the cluster: carries out what a `RedisOperator` describes.
+"""The installer in the cluster: reconciles the `RedisOperator`.
 
-`choices`, `job`, `objects` and `status` are pure. `reconcile` is the controller, and `main` has the
-two programs: `redis-operator installer`, and `redis-operator strategy`, which a Job of each
-version's own image runs to say what that version consists of.
+Begin with `reconcile`, the controller. `choices`, `job`, `objects` and `status` are pure. `main`
+has the two programs: `redis-operator installer`, and `redis-operator strategy`, which a Job of each
+version's own image runs to list the objects of that version.
 """

@@ -31,7 +31,7 @@ def _schema() -> Schema:
 
 
 def load_redisoperator(raw: dict[str, Any]) -> RedisOperator | tuple[Problem, ...]:
-    """Return what an object describes, or every problem that it has by itself."""
+    """Return what an object describes, or every problem that it has on its own."""
     found = sorted(set(shape(raw, _schema())))
     if found:
         return tuple(found)
@@ -48,7 +48,7 @@ def load_redisoperator(raw: dict[str, Any]) -> RedisOperator | tuple[Problem, ..
 
 
 def load_status(raw: dict[str, Any]) -> RedisOperatorStatus:
-    """Return the status that stands; blank when it cannot be read."""
+    """Return the recorded status; empty when it cannot be read."""
     try:
         return msgspec.convert(without_null(raw.get("status") or {}), RedisOperatorStatus)
     except msgspec.ValidationError:

@@ -1,4 +1,4 @@
-"""The Job that has a version say what it consists of: it runs that version's own image. Pure."""
+"""The Job that lists the objects of a version: it runs that version's own image. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .objects import STRATEGY_ACCOUNT
 __all__ = ["OPTIONS_VARIABLE", "strategy_job"]
 
 OPTIONS_VARIABLE: Final = "INSTALLATION_OPTIONS"
-"""The variable that carries the choices to the program, as JSON."""
+"""The variable with the options for the program, as JSON."""
 _RETRIES: Final = 3
 _DEADLINE_SECONDS: Final = 600
 

@@ -1,6 +1,6 @@
-"""Puts the installer into a cluster with a `RedisOperator` for it, and takes it away again.
+"""Add the installer to a cluster with a `RedisOperator` for it, and remove it again.
 
-Guarantees: each may be ended at any write and run again.
+Guarantees: each may be interrupted at any write and run again.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _KEY = ("", DEFAULT_NAMESPACE)
 
 
 def redisoperator(options: Options) -> Manifest:
-    """Return the `RedisOperator` that says what these choices say."""
+    """Return the `RedisOperator` for these options."""
     spec: dict[str, Any] = {
         "image": options.image,
         "imagePullPolicy": options.pull_policy,
@@ -70,7 +70,7 @@ def redisoperator(options: Options) -> Manifest:
 
 
 def _components(options: Options) -> dict[str, Any]:
-    """Return what is chosen otherwise than the kind's defaults say."""
+    """Return the options that differ from the defaults of the kind."""
     found: dict[str, Any] = {}
     if not options.webhooks:
         found["admission"] = {"enabled": False}
@@ -83,7 +83,7 @@ def _components(options: Options) -> dict[str, Any]:
 
 
 class InstallerLife:
-    """The installer of a cluster, from its coming to its going."""
+    """The installer of a cluster: how it is added and removed."""
 
     def __init__(self, client: Client, *, tell: Tell, patience: Patience) -> None:
         self._client = persistent(client, tell)
@@ -92,7 +92,7 @@ class InstallerLife:
         self._installer = Installer(client, tell=tell, patience=patience)
 
     async def exists(self) -> bool:
-        """Tell whether a `RedisOperator` describes the installation of this cluster."""
+        """Return whether a `RedisOperator` describes the installation of this cluster."""
         try:
             await self._client.get(REDIS_OPERATORS, _KEY)
         except NotFound:
@@ -100,7 +100,7 @@ class InstallerLife:
         return True
 
     async def install(self, options: Options) -> None:
-        """Put the installer there, say what it is to install, and wait until it has."""
+        """Add the installer, create the `RedisOperator`, and wait until it is installed."""
         documents = installer_objects(options)
         await self._installer.refuse_taken([*documents, *objects(options)], options.namespace)
         foreign = await self._installer.has_foreign(options.namespace)
@@ -117,7 +117,7 @@ class InstallerLife:
         await wait(partial(self._deployed, options.namespace), self._patience)
 
     async def remove(self, namespace: str) -> None:
-        """Take the installer and the `RedisOperator` away; what it installed stays."""
+        """Remove the installer and the `RedisOperator`; what it installed stays."""
         await self._installer.check_lives(namespace)
         await self._delete(DEPLOYMENTS.plain(), (namespace, INSTALLER))
         await wait(partial(self._running, namespace), self._patience)

@@ -45,7 +45,7 @@ _DEADLINE_SECONDS: Final = 600.0
 
 
 def run_installer(arguments: Sequence[str]) -> int:
-    """Carry out what the `RedisOperator` says, until stopped."""
+    """Reconcile the `RedisOperator`, until stopped."""
     given = _parser().parse_args(arguments)
     set_up(style=Format(given.log), level=logging.INFO)
     access = load(file=given.kubeconfig)
@@ -74,7 +74,7 @@ def run_installer(arguments: Sequence[str]) -> int:
 def add_installations(
     manager: Manager, namespace: str, *, clock: Callable[[], float] = time.time
 ) -> Controller:
-    """Add the controller of the `RedisOperator` to a manager that lives in a namespace."""
+    """Add the controller of the `RedisOperator` to a manager in a namespace."""
     operators = manager.informer(REDIS_OPERATORS)
     namespaces = manager.informer(NAMESPACES)
 
@@ -108,7 +108,7 @@ def add_installations(
 
 
 def write_strategy(arguments: Sequence[str]) -> int:
-    """Write what this version consists of, with the choices of the environment, and end."""
+    """Write the objects of this version, with the options of the environment, and end."""
     del arguments
     text = os.environ.get(OPTIONS_VARIABLE, "")
     try:
@@ -122,7 +122,7 @@ def write_strategy(arguments: Sequence[str]) -> int:
         client = Client(transport, field_manager=FIELD_MANAGER)
         try:
             made = written(generate(options))
-            # the installer looks for it by the name that it gave the choices, not by ours
+            # the installer finds it by the name that it gave to the options
             made["metadata"]["name"] = os.environ.get("STRATEGY_NAME") or name_of(options)
             await client.apply(CONFIG_MAPS.plain(), made)
         finally:

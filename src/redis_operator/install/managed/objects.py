@@ -1,7 +1,7 @@
-"""The installer's own objects, and what it may do. Pure.
+"""The installer's own objects, and its rights. Pure.
 
-Whoever hands out rights must have them: the installer holds every right of the operator, so that it
-needs neither `escalate` nor `bind`.
+An account can only grant rights that it has: the installer has every right of the operator, so that
+it needs neither `escalate` nor `bind`.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ INSTALLER_RIGHTS: Final[tuple[Rule, ...]] = (
     rule(_ADMISSION, "validatingwebhookconfigurations", _OWNED),
     rule(_ADMISSION, "validatingadmissionpolicies validatingadmissionpolicybindings", _APPLIED),
 )
-"""What it does itself, beside what the operator and its users may do."""
+"""Its own rights, beside those of the operator and its users."""
 
 HOME_RIGHTS: Final[tuple[Rule, ...]] = (
     rule("apps", "deployments", [*_OWNED, "list", "watch"]),
@@ -77,7 +77,7 @@ HOME_RIGHTS: Final[tuple[Rule, ...]] = (
 """In the operator's own namespace: the programs that it starts, and how they are scraped."""
 
 STRATEGY_RIGHTS: Final[tuple[Rule, ...]] = (rule("", "configmaps", ["create", "patch"]),)
-"""In the operator's own namespace: a version writes down what it consists of."""
+"""In the operator's own namespace: a version writes the list of its objects."""
 
 
 def installer_objects(options: Options) -> list[dict[str, Any]]:

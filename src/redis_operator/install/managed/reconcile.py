@@ -1,7 +1,8 @@
-"""One pass over the `RedisOperator`: what is wanted, the objects of that version, apply, tell.
+"""One pass over the `RedisOperator`: options, objects of that version, apply, report.
 
-Guarantees: it may be ended at any write; the next pass goes on. Nothing of the version that runs is
-touched before all objects of the wanted one are known. Databases are not touched at all.
+Guarantees: it may be interrupted at any write; the next pass continues. Nothing of the running
+version is changed before all objects of the desired one are known. Databases are not changed at
+all.
 """
 
 from __future__ import annotations
@@ -71,9 +72,9 @@ FINALIZER: Final = "redisoperator.dev/installation"
 APPROVAL_ANNOTATION: Final = "redisoperator.dev/approve-update"
 _LOG = logging.getLogger(__name__)
 _SOON_SECONDS: Final = 2.0
-_LATER_SECONDS: Final = 30.0  # what has lasted long is looked at less often
+_LATER_SECONDS: Final = 30.0  # a long change is checked less often
 _OFTEN: Final = 10.0
-_REST_SECONDS: Final = 60.0  # what somebody changed by hand is put right after so long
+_REST_SECONDS: Final = 60.0  # changes by hand are reverted after so long
 _FAILED_SECONDS: Final = 60.0  # a Job that failed is retried after so long
 _KEPT_STRATEGIES: Final = 3
 
@@ -153,7 +154,7 @@ class Installations(Struct, frozen=True):
     # The objects of a version
 
     async def _strategy(self, options: Options) -> Strategy | Standing:
-        """Return what the wanted version consists of; it is asked by a Job of its own image."""
+        """Return the objects of the desired version; a Job of its own image lists them."""
         key = (options.namespace, name_of(options))
         try:
             found = read(await self.client.get(CONFIG_MAPS.plain(), key))
@@ -173,7 +174,7 @@ class Installations(Struct, frozen=True):
                 await self.client.create(JOBS.plain(), strategy_job(options))
             return waits
         ended = {c.type: c for c in job.status.conditions or () if c.status == "True"}
-        if "Complete" in ended:  # and somebody deleted what it wrote
+        if "Complete" in ended:  # and its result was deleted
             await self._delete_job(job)
             return waits
         reason = await self._pod_limitation(key)
@@ -201,7 +202,8 @@ class Installations(Struct, frozen=True):
         return ""
 
     async def _prune_strategies(self, current: str) -> None:
-        """Keep the last few, so that going back needs no Job; others go, and Jobs without one."""
+        """Keep the last few, so that a rollback needs no Job; others are deleted, and Jobs without
+        one."""
         page = await self.client.list(
             CONFIG_MAPS.plain(), namespace=self.namespace, labels=f"{STRATEGY_LABEL}=objects"
         )
@@ -225,7 +227,7 @@ class Installations(Struct, frozen=True):
     async def _surveys(
         self, target: Strategy | None, left_out: Collection[Item] = ()
     ) -> list[Survey]:
-        """Return what there is of every part but the controller, whose pods say more."""
+        """Return the state of every component but the controller, whose pods have more."""
         found = []
         for listed in target.objects if target is not None else ():
             if listed.component == Component.CONTROLLER:
@@ -245,7 +247,7 @@ class Installations(Struct, frozen=True):
         target: Strategy | None,
         left_out: Collection[Item] = (),
     ) -> Outcome:
-        """Write the status if it differs; say when to look again."""
+        """Write the status if it differs; return when to check again."""
         before = load_status(raw)
         installed, components = await self._known(before, target, left_out)
         now = datetime.fromtimestamp(self.clock(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -270,7 +272,7 @@ class Installations(Struct, frozen=True):
         return Again(min(max(lasted / _OFTEN, _SOON_SECONDS), _LATER_SECONDS))
 
     async def _told_refused(self, raw: Manifest, error: ApiError) -> None:
-        """Say what the API server does not let us do; whoever can, changes that."""
+        """Report what the API server refuses, and who can change that."""
         refusal = Standing(
             refusal=error.reason or "Refused", message=str(error), ends=meta_of(raw).is_deleting
         )
@@ -285,7 +287,7 @@ class Installations(Struct, frozen=True):
         target: Strategy | None,
         left_out: Collection[Item],
     ) -> tuple[Inventory | None, Sequence[ComponentStatus]]:
-        """Return what is installed and how it runs; what may not be read is as it was."""
+        """Return what is installed and how it runs; the last value where it may not be read."""
         installed: Inventory | None = None
         components: Sequence[ComponentStatus] = before.components
         installer = Installer(self.client, tell=_LOG.info, patience=Patience(0.0))

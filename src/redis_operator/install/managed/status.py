@@ -35,11 +35,11 @@ _UNDER_WAY: Final = (
 
 
 class Standing(Struct, frozen=True):
-    """Where an installation stands: what is in progress, and what keeps it."""
+    """The state of an installation: what is in progress, and what blocks it."""
 
-    waits_for: str = ""  # it goes on by itself
+    waits_for: str = ""  # it continues by itself
     refusal: str = ""  # a person has to do something; one word
-    message: str = ""  # which says what
+    message: str = ""  # with the reason
     ends: bool = False  # it is being removed
     remark: str = ""  # what else is to be known when all is done
 
@@ -49,7 +49,7 @@ class Survey(Struct, frozen=True):
 
     listed: Listed
     live: Manifest | None
-    unserved: bool = False  # the cluster does not know its kind
+    unserved: bool = False  # the cluster does not have its kind
 
 
 def component_statuses(
@@ -58,9 +58,9 @@ def component_statuses(
     target: Strategy | None,
     previous: Sequence[ComponentStatus] = (),
 ) -> list[ComponentStatus]:
-    """Return how each part of the installation is doing, those that are switched off too.
+    """Return the status of each component, also of those that are switched off.
 
-    While it is not known what is wanted, all but the controller are told as before.
+    While the desired objects are not known, all but the controller are reported as before.
     """
     if target is None:
         last = next((one for one in previous if one.name == Component.CONTROLLER), None)
@@ -103,7 +103,7 @@ def _version(live: Manifest) -> str:
 
 
 def _oldest(versions: Iterable[str]) -> str:
-    """Return the version that all have, or that of those which are furthest behind."""
+    """Return the version that all have, or the oldest."""
     return min(versions, key=_ordered, default="")
 
 
@@ -113,7 +113,7 @@ def _ordered(version: str) -> list[tuple[int, str]]:
 
 
 def controller_status(found: Deployment | None, version: str) -> ComponentStatus:
-    """Return how the operator's own pods are doing."""
+    """Return the status of the operator's own pods."""
     name = Component.CONTROLLER.value
     if found is None:
         return ComponentStatus(

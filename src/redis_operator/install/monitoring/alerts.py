@@ -1,8 +1,8 @@
 """The alerts, as one table. Pure.
 
-Every replica of the operator has the series of databases, and only the one that leads those of
-servers. So all of them are put together by database or pod: an alert neither fires twice nor counts
-its time from the beginning when another replica leads.
+Every replica of the operator has the series of databases, and only the leader those of servers. So
+all of them are aggregated by database or pod: an alert neither fires twice nor starts its time
+again when another replica becomes the leader.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from msgspec import Struct
 __all__ = ["ALERTS", "JOB", "Alert", "Group", "Severity"]
 
 JOB: Final = "redis-operator-metrics"
-"""The name of the Service that is scraped, which Prometheus calls the job of what it finds."""
+"""The name of the Service that is scraped, which Prometheus uses as the job label."""
 
 _OURS: Final = f'job="{JOB}"'
 _DATABASE: Final = "namespace, name"
@@ -24,7 +24,7 @@ _FAILED_OVER: Final = "redis_operator_database_last_failover_timestamp_seconds"
 
 
 class Severity(StrEnum):
-    """Whether somebody has to get up for it."""
+    """How urgent an alert is."""
 
     CRITICAL = "critical"
     WARNING = "warning"
@@ -45,7 +45,7 @@ class Alert(Struct, frozen=True):
     group: Group
     severity: Severity
     expression: str
-    lasting: str  # how long it has to hold before anybody is told
+    lasting: str  # how long it has to hold before the alert fires
     summary: str
 
 

@@ -1,6 +1,6 @@
 """The Grafana dashboard of the operator and its databases. Pure.
 
-Rows of panels are a table; where each panel stands is counted from it.
+Rows of panels are a table; the position of each panel is computed from it.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _BY_SERVER: Final = "{{namespace}}/{{pod}}"
 
 
 class Query(Struct, frozen=True):
-    """One expression, and what its lines are called."""
+    """One expression, and the legend of its lines."""
 
     expression: str
     legend: str
 
 
 class Panel(Struct, frozen=True):
-    """One panel: figures over time, or as one number (`stat`)."""
+    """One panel: metrics over time, or as one number (`stat`)."""
 
     title: str
     queries: tuple[Query, ...]

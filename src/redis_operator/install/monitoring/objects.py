@@ -1,4 +1,4 @@
-"""ServiceMonitors, PrometheusRule and dashboard, for clusters that know these kinds. Pure."""
+"""ServiceMonitors, PrometheusRule and dashboard, for clusters that have these kinds. Pure."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ __all__ = ["DASHBOARD_LABEL", "MONITORING_GROUP", "monitoring"]
 
 MONITORING_GROUP: Final = "monitoring.coreos.com"
 DASHBOARD_LABEL: Final = "grafana_dashboard"
-"""By this label Grafana's sidecar finds dashboards."""
+"""The label by which Grafana's sidecar finds dashboards."""
 _API_VERSION: Final = f"{MONITORING_GROUP}/v1"
 _META_DATABASE: Final = "__meta_kubernetes_service_label_redisoperator_dev_database"
 
 
 def monitoring(options: Options) -> list[dict[str, Any]]:
-    """Return what monitoring consists of; nothing if it is switched off."""
+    """Return the objects of monitoring; none if it is switched off."""
     if not options.monitoring.install:
         return []
     return [
@@ -41,9 +41,9 @@ def _metadata(options: Options, name: str) -> dict[str, Any]:
 
 
 def _operator_monitor(options: Options) -> dict[str, Any]:
-    """Return how the operator's pods are scraped.
+    """Return the ServiceMonitor of the operator's pods.
 
-    Our labels `namespace` and `pod` name databases and their servers, not the pod that was scraped.
+    The operator's labels `namespace` and `pod` name databases and servers, not the scraped pod.
     """
     return {
         "apiVersion": _API_VERSION,
@@ -57,7 +57,7 @@ def _operator_monitor(options: Options) -> dict[str, Any]:
 
 
 def _exporter_monitor(options: Options) -> dict[str, Any]:
-    """Return how exporters beside servers are scraped, where databases have them."""
+    """Return the ServiceMonitor of the exporters beside servers, where databases have them."""
     watched = list(options.watch_namespaces)
     relabelled = [{"sourceLabels": [_META_DATABASE], "targetLabel": "name"}]
     exists = [{"key": DATABASE_LABEL, "operator": "Exists"}]
@@ -78,7 +78,7 @@ def _endpoint() -> dict[str, Any]:
 
 
 def _secured(options: Options) -> dict[str, Any]:
-    """Return how secured metrics are asked for: by the token of the Prometheus itself.
+    """Return the access to secured metrics: by the token of the Prometheus itself.
 
     The certificate is one that each pod makes for itself, so it cannot be verified.
     """

@@ -1,9 +1,9 @@
-"""What admission says of a write to one of our kinds: refused by field, allowed, or allowed with
-warnings. Pure.
+"""What admission says about a write to one of the operator's kinds: refused by field, allowed, or
+allowed with warnings. Pure.
 
-Every rule is the very function by which the controller would not follow the object: whatever comes
-past admission ends in a condition instead. Here it ends before it is stored. What an object had
-wrong before is no reason to refuse another change of it: it is told of and let pass.
+Every rule is the very function by which the controller would refuse the object: an object that
+bypasses admission gets a condition instead. Here it is refused before it is stored. A problem that
+an object had before is not a reason to refuse another change of it: it becomes a warning.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ _NAMED: Final = 5  # databases in one message
 
 
 class Verdict(Struct, frozen=True):
-    """Why a write is refused, if it is, and what to tell in any case."""
+    """Why a write is refused, if it is, and the warnings in any case."""
 
     problems: tuple[Problem, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
 class Database(Struct, frozen=True):
-    """A database as the catalog sees it; `chosen` is the version it was made with."""
+    """A database as the catalog sees it; `chosen` is the version that it was created with."""
 
     raw: Raw
     chosen: str = ""
@@ -81,14 +81,14 @@ def judge_redis(
 def _judged(
     raw: Raw, catalog: Sequence[RedisVersionSpec], chosen: str
 ) -> tuple[tuple[Problem, ...], tuple[str, ...]]:
-    """Return what is wrong and what is risky with a database by itself."""
+    """Return the problems and the risks of a database by itself."""
     redis = load(raw)
     if not isinstance(redis, Redis):
         return redis, ()
     warnings = [str(risk) for risk in risks(redis.spec)]
     entry = find_version(redis.spec, catalog, chosen=chosen)
     if isinstance(entry, str):
-        # Its RedisVersion may be applied right after it: no reason to refuse it.
+        # Its RedisVersion may be applied right after it: not a reason to refuse it.
         return (), (f"spec.version: {entry}", *warnings)
     if entry.deprecated:
         warnings.append(f"spec.version: {entry.engine.value} {entry.version} is deprecated")
@@ -98,7 +98,7 @@ def _judged(
 def _not_followed(
     new: Raw, old: Raw | None, catalog: Sequence[RedisVersionSpec], chosen: str
 ) -> list[Problem]:
-    """Return why a spec cannot follow the one before, or what runs by it."""
+    """Return why a spec cannot follow the one before, or the running servers."""
     after, before = load(new), load(old) if old is not None else None
     if old is None or not isinstance(after, Redis):
         return []
@@ -117,14 +117,14 @@ def _not_followed(
 
 
 def _running(status: RedisStatus, raw: Raw) -> list[tuple[str, str, str]]:
-    """Return what servers were last seen to run; pods first, which have names."""
+    """Return the versions that servers were last seen to run; pods first, which have names."""
     engine = status.engine or str(_spec(raw).get("engine", ""))
     found = [(pod.name, pod.engine or engine, pod.version) for pod in status.pods]
     return [*found, ("the database", engine, status.version)]
 
 
 def _acceptance(new: Raw, old: Raw | None) -> tuple[str, ...]:
-    """Tell what an annotation that was just set gives up, or why it is not followed."""
+    """Describe what an annotation that was just set gives up, or why it is ignored."""
     text = _annotations(new).get(ACCEPT_LOSS, "")
     if not text or (old is not None and text == _annotations(old).get(ACCEPT_LOSS)):
         return ()
@@ -144,7 +144,7 @@ def judge_redis_failover(
     *,
     chosen: str = "",
 ) -> Verdict:
-    """Judge a `RedisFailover`; `redis` is the database of that name that it has, if any."""
+    """Judge a `RedisFailover`; `redis` is its database of the same name, if there is one."""
     if _is_ending(new) or (old is not None and _spec(new) == _spec(old)):
         return Verdict()
     wanted = translate(new)
@@ -215,7 +215,7 @@ def _named(name: str, raw: Raw | None) -> dict[str, Raw]:
 
 
 def _names(raw: Raw, entry: RedisVersionSpec | None) -> bool:
-    """Tell whether a database whose spec cannot be read names an entry, or was seen to run it."""
+    """Whether a database whose spec cannot be read names an entry, or was seen to run it."""
     if entry is None:
         return False
     spec, status = _spec(raw), load_status(raw)

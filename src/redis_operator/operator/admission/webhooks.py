@@ -1,9 +1,9 @@
 """Admission as every replica serves it: reviews in, verdicts out.
 
-Nothing is written but the certificate and its CA bundle: a dry run is judged like any other write.
-What is judged by are the caches that the controller decides from. Who has not filled them yet does
-not know, and says so: the failure policy of the rule decides then. Nothing that keeps databases
-running needs this: without a certificate, a right or a port it is not served, and all else is.
+Only the certificate and its CA bundle are written: a dry run is judged like any other write.
+Verdicts are based on the caches of the controller. A replica whose caches are not synced yet says
+so, and the failure policy of the rule decides. Running databases do not need this: without a
+certificate, a permission or a port it is not served, and everything else is.
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ from redis_operator.redis.versions import parse_version
 
 __all__ = ["Reviews", "add_admission"]
 
-_MOST_LOOKED_FOR: Final = 40  # objects that are read before a database is let in
+_MOST_LOOKED_FOR: Final = 40  # objects that are read before a database is allowed
 _LOOK_SECONDS: Final = 2.0
 _NO_PASSWORDS: Final = Passwords("", "", "", "", "")
 
 
 class NotSynced(RuntimeError):  # noqa: N818 - the state of affairs
-    """The caches are not filled yet: whatever was said now would be a guess."""
+    """The caches are not synced yet: any verdict now would be a guess."""
 
 
 def add_admission(
@@ -109,14 +109,14 @@ def add_admission(
 
 
 class Reviews:
-    """Judges what the API server asks about."""
+    """Judges the objects of admission reviews."""
 
     def __init__(self, world: World, client: Client) -> None:
         self._world = world
         self._client = client
 
     def of(self, resource: str) -> Admit:
-        """Return how objects of one resource are judged."""
+        """Return the function that judges objects of one resource."""
         judges: dict[str, Admit] = {
             "redis": self.redis,
             "redisfailovers": self.redis_failover,
@@ -135,7 +135,7 @@ class Reviews:
         return _answer(verdict)
 
     async def redis_failover(self, request: AdmissionRequest) -> Admission:
-        """Judge a `RedisFailover` by the database that it would have."""
+        """Judge a `RedisFailover` by the database that it would own."""
         new, old = request.object or {}, request.old_object
         self._check_synced()
         key = (request.namespace, request.name)
@@ -151,11 +151,11 @@ class Reviews:
         return _answer(verdict)
 
     async def redis_backup_schedule(self, request: AdmissionRequest) -> Admission:
-        """Judge a schedule of backups: by itself, its database may come after it."""
+        """Judge a schedule of backups by itself: its database may be created after it."""
         return _answer(judge_schedule(request.object or {}, request.old_object))
 
     async def redis_version(self, request: AdmissionRequest) -> Admission:
-        """Judge a change of the catalog, or the end of an entry."""
+        """Judge a change of the catalog, or the deletion of an entry."""
         self._check_synced()
         old = request.old_object or {}
         catalog = {raw["metadata"]["name"]: raw for raw in self._world.versions.cache}
@@ -163,7 +163,7 @@ class Reviews:
         databases = [Database(raw, self._chosen(raw)) for raw in self._world.all_redises()]
         return _answer(judge_catalog(request.name, request.object, catalog, databases))
 
-    # What is known
+    # Known state
 
     def _check_synced(self) -> None:
         missing = [one.kind.kind for one in (self._world.redises,) if not one.has_synced]
@@ -185,7 +185,7 @@ class Reviews:
     # Names that are taken
 
     async def _with_names(self, new: Manifest, verdict: Verdict) -> Verdict:
-        """Refuse a database whose objects would have the names of somebody else's. K-28"""
+        """Refuse a database whose objects would have the names of existing foreign ones. K-28"""
         redis = load(new)
         assert isinstance(redis, Redis)
         wanted = self._objects(redis)
@@ -194,7 +194,7 @@ class Reviews:
             async with asyncio.timeout(_LOOK_SECONDS):
                 found = await asyncio.gather(*looks)
         except TimeoutError:
-            return verdict  # unknown: the controller looks again before it touches anything
+            return verdict  # unknown: the controller checks again before it changes anything
         for (kind, key), live in zip(wanted, found, strict=True):
             taken = limitation(redis, live.metadata) if live is not None else None
             if taken is not None and live is not None:
@@ -204,7 +204,7 @@ class Reviews:
         return verdict
 
     def _objects(self, redis: Redis) -> list[tuple[Kind[Any], Key]]:
-        """Return what a new database would consist of; those that each has come first."""
+        """Return the objects of a new database; those that every database has come first."""
         entry = find_version(redis.spec, self._catalog())
         version = (
             parse_version(redis.spec.engine.value, entry.version)
@@ -225,7 +225,7 @@ class Reviews:
         except NotFound:
             return None
         except KubeError:
-            return None  # unknown is no reason to refuse
+            return None  # unknown is not a reason to refuse
 
 
 def _key(made: Manifest) -> Key:
@@ -233,16 +233,16 @@ def _key(made: Manifest) -> Key:
 
 
 def _ends_soon(found: ObjectMeta, kind: str, name: str) -> bool:
-    """Tell whether an object is left of one of the same name that was deleted, and goes after it.
+    """Whether an object belongs to a deleted owner of the same name, and is deleted after it.
 
-    Whoever creates a database again at once is let in: the controller waits.
+    A database that is created again at once is allowed: the controller waits.
     """
     owner = controller_of(found)
     return found.is_deleting or (owner is not None and (owner.kind, owner.name) == (kind, name))
 
 
 def _added(verdict: Verdict, field: str, text: str, *, waits: bool) -> Verdict:
-    """Return a verdict with one more problem, or a warning where it goes away by itself."""
+    """Return a verdict with one more problem, or a warning if it disappears by itself."""
     if waits:
         return Verdict(verdict.problems, (*verdict.warnings, f"{field}: {text}"))
     return Verdict((*verdict.problems, Problem(field, text)), verdict.warnings)

@@ -1,6 +1,6 @@
-"""The archive of one schedule: its worker is there while it is wanted, and is asked how it is.
+"""The archive of one schedule: its worker exists while it is wanted, and is asked for its state.
 
-Nothing is remembered: the worker and its sources have names by the schedule, and are applied whole.
+Nothing is remembered: the worker and its sources are named after the schedule, and applied whole.
 The sources are written before the worker that mounts them.
 """
 
@@ -45,7 +45,7 @@ from redis_operator.planning.reporting.conditions import bounded
 __all__ = ["Archives"]
 
 _SOURCES_ANNOTATION = "redisoperator.dev/sources"
-_REFUSED_SECONDS = 30.0  # rights and quotas come back without a sign
+_REFUSED_SECONDS = 30.0  # no event reports new permissions or quotas
 
 
 class Archives(Struct, frozen=True):
@@ -64,14 +64,14 @@ class Archives(Struct, frozen=True):
         status: RedisBackupScheduleStatus,
         now: datetime,
     ) -> ArchivePlan:
-        """Bring the worker of a schedule in order; `status` is what else is said of it."""
+        """Bring the worker of a schedule up to date; `status` is the rest of its status."""
         place = (schedule.metadata.namespace, schedule.spec.redis)
         database = self.world.redis(place)
         redis = None
         if database is not None and not meta_of(database).is_deleting:
             loaded = load(database)
             if not isinstance(loaded, Redis):
-                return ArchivePlan(status)  # what it has wrong is in its own status
+                return ArchivePlan(status)  # its problems are in its own status
             redis = loaded
         plan = plan_archive(
             schedule,
@@ -109,7 +109,7 @@ class Archives(Struct, frozen=True):
     async def _apply(
         self, raw: Manifest, schedule: RedisBackupSchedule, redis: Redis, archive: Archive
     ) -> str:
-        """Apply what the worker consists of; say why it cannot be, where it cannot."""
+        """Apply the objects of the worker; return why that is not possible, or an empty string."""
         workers, meta = self.world.workers, schedule.metadata
         key = (meta.namespace, archiver_name(meta.name))
         apply = partial(self.applier.apply_owned, owner_kind=REDIS_BACKUP_SCHEDULES, owner=raw)
@@ -131,9 +131,9 @@ class Archives(Struct, frozen=True):
         return ""
 
     async def _wake(self, schedule: RedisBackupSchedule, seen: str) -> None:
-        """Have nodes look at the sources at once: they do when a pod changes, or else in a minute.
+        """Have kubelets refresh the sources at once: they do when a pod changes, or each minute.
 
-        So long the worker would not know where a pod is that has another address now.
+        Until then the worker would not know the new address of a pod.
         """
         meta = schedule.metadata
         change = MergePatch({"metadata": {"annotations": {_SOURCES_ANNOTATION: seen}}})
@@ -143,7 +143,7 @@ class Archives(Struct, frozen=True):
                     await self.client.patch(PODS, pod.metadata.key, change)
 
     async def _remove(self, schedule: RedisBackupSchedule) -> None:
-        """Remove the worker, then what it is given."""
+        """Delete the worker, then its sources."""
         workers, meta = self.world.workers, schedule.metadata
         key = (meta.namespace, archiver_name(meta.name))
         worker, files = workers.archivers.get(key), workers.sources.get(key)

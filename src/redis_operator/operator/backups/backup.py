@@ -1,7 +1,7 @@
-"""One pass over one `RedisBackup`: look at its workers, start the next one if one is due, tell.
+"""One pass over one `RedisBackup`: observe its workers, start the next one if due, report.
 
-Nothing is remembered. A worker has a name by its number, so that an operator which died after it
-started one finds it, and starts no other of that number.
+Nothing is remembered. A worker has a name with its number, so that an operator which died after it
+started one finds it, and does not start another with that number.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from redis_operator.planning.reporting.conditions import bounded
 __all__ = ["Backups"]
 
 _LOG = logging.getLogger(__name__)
-_REFUSED_SECONDS = 30.0  # rights and quotas come back without a sign
+_REFUSED_SECONDS = 30.0  # no event reports new permissions or quotas
 _SOON_SECONDS = 1.0
 
 
@@ -72,7 +72,7 @@ class Backups(Struct, frozen=True):
     ask: Callable[[str], Awaitable[Progress | None]] | None = None
 
     async def reconcile(self, key: Key) -> Outcome:
-        """Bring one backup further."""
+        """Bring one backup closer to completion."""
         raw = self.world.backup(key)
         if raw is None:
             return Done()
@@ -105,18 +105,18 @@ class Backups(Struct, frozen=True):
         )
         begins = plan.start is not None and redis is not None
         if await self.endings.hold(raw, backup, begins=begins):
-            return Again(_SOON_SECONDS)  # it is looked at again with its finalizer
+            return Again(_SOON_SECONDS)  # the next pass has the finalizer
         if plan.start is not None and redis is not None:
             return await self._start(raw, backup, redis, plan, plan.start)
         await self._report(raw, plan.status)
         if plan.status.phase is BackupPhase.COMPLETED and backup.spec.verify:
-            return Again(_SOON_SECONDS)  # what we write ourselves does not wake us
+            return Again(_SOON_SECONDS)  # our own writes trigger no pass
         return Again(plan.again) if plan.again is not None else Done()
 
     async def _start(
         self, raw: Manifest, backup: RedisBackup, redis: Redis, plan: BackupPlan, start: Start
     ) -> Outcome:
-        """Say which worker begins, and start it: what is said first tells when it all began."""
+        """Record which worker begins, and start it: the record shows when the backup began."""
         key = (backup.metadata.namespace, backup.metadata.name)
         name = take_job_name(backup.metadata.name, start.attempt)
         await self._report(raw, replace(plan.status, job=name))
@@ -145,7 +145,7 @@ class Backups(Struct, frozen=True):
         return Done()
 
     async def _workers(self, key: Key, backup: RedisBackup) -> tuple[Worker, ...]:
-        """Return every attempt; one that reads is asked how far it is, now and then."""
+        """Return every attempt; one that reads is asked for its progress from time to time."""
         found = self.world.workers.of_backup(key, backup.metadata.uid)
         reads = backup.status.phase is BackupPhase.RUNNING
         if self.ask is None or not reads or not is_due(backup, self._now()):
@@ -153,7 +153,7 @@ class Backups(Struct, frozen=True):
         return tuple([replace(w, progress=await self.ask(w.host)) if w.host else w for w in found])
 
     async def _verify(self, raw: Manifest, backup: RedisBackup, redis: Redis | None) -> Outcome:
-        """Have a backup that is complete loaded into a scratch server, and say what came of it."""
+        """Have a complete backup loaded into a scratch server, and report the result."""
         key = (backup.metadata.namespace, backup.metadata.name)
         workers = self.world.workers.of_backup(key, backup.metadata.uid, "verify")
         plan = plan_verification(backup, workers, now=self._now())
@@ -179,7 +179,7 @@ class Backups(Struct, frozen=True):
         return Again(_REFUSED_SECONDS)
 
     async def _end(self, key: Key, uid: str) -> None:
-        """Remove a Job whose worker has ended and whose scratch server has not."""
+        """Delete a Job whose worker has ended and whose scratch server has not."""
         job = self.world.workers.job(key)
         if job is None or job.metadata.is_deleting:
             return
@@ -193,7 +193,7 @@ class Backups(Struct, frozen=True):
             )
 
     async def _taken(self, backup: RedisBackup, job: Key) -> str:
-        """Say that a Job is another's, which is never touched; empty: the cache will show ours."""
+        """Name the other owner of a Job, which is left alone; empty: the cache is late."""
         try:
             found = await self.client.get(JOBS, job)
         except NotFound:
@@ -263,7 +263,7 @@ class Backups(Struct, frozen=True):
             self._announce(raw, before, after)
 
     def _announce(self, raw: Manifest, before: RedisBackupStatus, after: RedisBackupStatus) -> None:
-        """Tell of what changes for people: a phase, another attempt, a refusal."""
+        """Send events for changes that people care about: a phase, another attempt, a refusal."""
         about, message = Regarding.of(REDIS_BACKUPS, raw), after.message
         self._announce_verification(about, before, after)
         reason = after.conditions[0].reason if after.conditions else ""

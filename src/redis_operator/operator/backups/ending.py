@@ -1,7 +1,7 @@
-"""The end of a backup: its objects in the store go before it does, by a worker of their own.
+"""The deletion of a backup: a worker deletes its objects in the store first.
 
-A namespace that ends lets no worker start, and takes volumes and keys away: a backup in it is let
-go at once, and what a bucket holds of it stays.
+A terminating namespace allows no worker to start, and deletes volumes and keys: a backup in it is
+released at once, and its objects in a bucket stay.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Report = Callable[[Manifest, RedisBackupStatus], Awaitable[None]]
 
 
 class BackupEndings(Struct, frozen=True):
-    """Holds backups until what is in the store was dealt with."""
+    """Holds backups by a finalizer until their objects in the store were dealt with."""
 
     client: Client
     world: World
@@ -58,7 +58,7 @@ class BackupEndings(Struct, frozen=True):
     clock: Callable[[], float] = time.time
 
     async def hold(self, raw: Manifest, backup: RedisBackup, *, begins: bool) -> bool:
-        """Have the finalizer on a backup that has objects, and on no other; whether it changed."""
+        """Add the finalizer to a backup that has objects, and to no other; whether it changed."""
         wanted = is_held(backup) and (begins or backup.status.attempt > 0)
         if wanted and not has_finalizer(raw, BACKUP_FINALIZER):
             return await add_finalizer(self.client, REDIS_BACKUPS, raw, BACKUP_FINALIZER)
@@ -67,7 +67,7 @@ class BackupEndings(Struct, frozen=True):
         return False
 
     async def end(self, raw: Manifest, backup: RedisBackup | None, report: Report) -> Outcome:
-        """Bring a backup that is being deleted further; None: its spec cannot be read."""
+        """Continue the deletion of a backup; None: its spec cannot be read."""
         if not has_finalizer(raw, BACKUP_FINALIZER):
             return Done()
         if backup is None:
@@ -104,7 +104,7 @@ class BackupEndings(Struct, frozen=True):
 
     async def _start(self, raw: Manifest, backup: RedisBackup, report: Report) -> Outcome:
         if not await self._is_held_now(backup):
-            return Done()  # a cache that has not heard of our last write would begin again
+            return Done()  # a cache without our last write would begin again
         made = delete_job(backup, path=path_of(backup), image=self.image)
         about = Regarding.of(REDIS_BACKUPS, raw)
         try:
@@ -125,7 +125,7 @@ class BackupEndings(Struct, frozen=True):
     async def _taken(
         self, raw: Manifest, backup: RedisBackup, name: str, report: Report
     ) -> Outcome:
-        """See whose the Job is: ours, which the cache shows soon, or another's, left alone."""
+        """Find the owner of the Job: this backup (the cache is late), or another, left alone."""
         try:
             found = await self.client.get(JOBS, (backup.metadata.namespace, name))
         except NotFound:
@@ -136,7 +136,7 @@ class BackupEndings(Struct, frozen=True):
         return Again(_REFUSED_SECONDS)
 
     async def _is_held_now(self, backup: RedisBackup) -> bool:
-        """Read a backup live: only one that is still held has objects that may be deleted."""
+        """Read a backup live: only one that still has the finalizer has objects to delete."""
         meta = backup.metadata
         try:
             found = await self.client.get(REDIS_BACKUPS, (meta.namespace, meta.name))
@@ -148,7 +148,7 @@ class BackupEndings(Struct, frozen=True):
         job = self.world.workers.job(key)
         if job is None or job.metadata.is_deleting:
             return
-        with suppress(NotFound):  # a conflict is retried: nobody looks for it after the release
+        with suppress(NotFound):  # a conflict is retried: no pass checks for it after the release
             await self.client.delete(
                 JOBS, key, uid=job.metadata.uid, propagation=Propagation.BACKGROUND
             )

@@ -1,6 +1,6 @@
-"""How far a worker is that gives a new database the content of a backup, key by key.
+"""The progress of a worker that restores a backup into a new database, key by key.
 
-The Job is the record: whom it was to give keys, and which histories these had, stands on it.
+The Job is the record: its annotations have the primaries that get keys, and their histories.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from redis_operator.backup.task import Target
 from redis_operator.manifests.facts import Filling
 from redis_operator.manifests.names import CLIENT_PORT
 from redis_operator.manifests.workers import TARGETS_ANNOTATION, WORKER_CONTAINER
-from redis_operator.operator.backups.workers import Workers, last_words, waiting
+from redis_operator.operator.backups.workers import Workers, final_message, waiting
 from redis_operator.redis.slots import ALL_SLOTS, NO_SLOTS, SlotSet
 
 __all__ = [
@@ -27,11 +27,11 @@ __all__ = [
     "worker_ended",
 ]
 
-_FORMED = "Restoring"  # the reason of Available once there are primaries to be given keys
+_FORMED = "Restoring"  # the reason of Available once there are primaries to restore to
 
 
 def histories(job: Job) -> dict[str, str] | None:
-    """Return the history of each primary that a worker gives keys; None: this one gives none."""
+    """Return the history of each primary that a worker restores to; None: it restores to none."""
     raw = (job.metadata.annotations or {}).get(TARGETS_ANNOTATION, "")
     try:
         return msgspec.json.decode(raw, type=dict[str, str]) if raw else None
@@ -42,7 +42,7 @@ def histories(job: Job) -> dict[str, str] | None:
 def worker_ended(pods: list[Pod]) -> Terminated | None:
     """Return how a worker ended; None: it has not, as far as it is known.
 
-    A server beside it may outlive it, and the Job with that.
+    A server beside it may outlive it, and with it the Job.
     """
     for pod in pods:
         for status in pod.status.container_statuses or ():
@@ -52,7 +52,7 @@ def worker_ended(pods: list[Pod]) -> Terminated | None:
 
 
 def filling_of(backup: str, job: Job | None, workers: Workers) -> Filling:
-    """Return how far the worker of a database is."""
+    """Return the progress of the worker of a database."""
     if job is None:
         return Filling(backup, message="its worker starts once the database is formed")
     pods = workers.pods_of(job)
@@ -61,7 +61,7 @@ def filling_of(backup: str, job: Job | None, workers: Workers) -> Filling:
     if ended is not None and not ended.exit_code and given is not None:
         return Filling(backup, carried=given)
     if ended is not None:
-        report, words = last_words(pods)
+        report, words = final_message(pods)
         told = report.error if report is not None and report.error else words
         return Filling(backup, problem=f"its worker failed: {told}; another worker follows")
     held = waiting(pods)
@@ -73,7 +73,7 @@ def filling_of(backup: str, job: Job | None, workers: Workers) -> Filling:
 def targets_of(redis: Redis, pods: dict[str, str]) -> tuple[Target, ...] | str:
     """Return the primaries of a database that is formed and empty, or why it is not yet.
 
-    `pods` has the addresses of the pods that run.
+    `pods` has the addresses of the running pods.
     """
     status = redis.status
     available = next((c for c in status.conditions if c.type == "Available"), None)
@@ -87,7 +87,7 @@ def targets_of(redis: Redis, pods: dict[str, str]) -> tuple[Target, ...] | str:
 def primaries_of(redis: Redis, pods: dict[str, str]) -> tuple[Target, ...] | str:
     """Return the primaries of a database, or why not all of them are known.
 
-    `pods` has the addresses of the pods that run.
+    `pods` has the addresses of the running pods.
     """
     status = redis.status
     found = [_target(shard, pods) for shard in status.shards if shard.primary]
@@ -110,6 +110,6 @@ def _target(shard: ShardStatus, pods: dict[str, str]) -> Target | None:
 
 
 def is_outdated(redis: Redis, job: Job) -> bool:
-    """Tell whether primaries are others than those that a worker gave keys, or began again."""
+    """Whether the primaries differ from those that a worker restored to, or have restarted."""
     known = {shard.primary: shard.replication_id for shard in redis.status.shards if shard.primary}
     return known != histories(job)

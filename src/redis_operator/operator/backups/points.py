@@ -1,7 +1,7 @@
 """Restore points that annotations of schedules ask for: a worker takes each, once.
 
-What is asked for is in the status before its worker starts. What a worker said at its end is in the
-status before the worker is removed: an operator that dies in between finds one or the other.
+A request is in the status before its worker starts. The report of a worker is in the status before
+the worker is deleted: an operator that dies in between finds one or the other.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Points(Struct, frozen=True):
         archive: Archive | None,
         now: datetime,
     ) -> PointPlan:
-        """Decide about the restore point that is asked for, and start its worker."""
+        """Decide about the restore point that is requested, and start its worker."""
         meta = schedule.metadata
         key = (meta.namespace, meta.name)
         worker = self.world.workers.marking(key, meta.uid)

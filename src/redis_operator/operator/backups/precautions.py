@@ -1,4 +1,4 @@
-"""Has backups taken before changes and deletions that ask for one, and tells what they wait for."""
+"""Backups before changes and deletions that ask for one, and the reasons to wait for them."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ __all__ = ["Precautions", "wants_last_backup"]
 
 
 def wants_last_backup(raw: Manifest) -> bool:
-    """Tell whether a database that was in use is backed up before it goes."""
+    """Whether a database that was in use is backed up before its deletion."""
     deletion = (raw.get("spec") or {}).get("deletion") or {}
     return deletion.get("policy") == "Backup" and bool((raw.get("status") or {}).get("binding"))
 
 
 class Precautions(Struct, frozen=True):
-    """Looks for these backups in the caches, and creates what is missing."""
+    """Finds these backups in the caches, and creates those that are missing."""
 
     client: Client
     world: World
@@ -49,18 +49,18 @@ class Precautions(Struct, frozen=True):
         key, name = (meta.namespace, meta.name), update_name(meta)
         try:
             return await self._ensure(UPDATE, key, name)
-        except KubeError as error:  # servers are looked after all the same
+        except KubeError as error:  # servers are managed all the same
             return f"{UPDATE.field}: RedisBackup {name} cannot be created: {error}"
 
     async def before_end(self, raw: Manifest) -> str | None:
-        """Why a database that is being deleted may not go yet, or None."""
+        """Why a database that is being deleted may not be removed yet, or None."""
         if not wants_last_backup(raw):
             return None
         try:
             return await self._ensure(LAST, meta_of(raw).key, _last_name(raw))
         except Forbidden as error:
             if any(cause.reason == "NamespaceTerminating" for cause in error.causes):
-                return None  # nothing can be created there any more, and everything goes
+                return None  # nothing can be created there any more, and everything is deleted
             raise
 
     def waits(self, raw: Manifest) -> str:
@@ -70,13 +70,13 @@ class Precautions(Struct, frozen=True):
         return self._limitation(LAST, meta_of(raw).key, _last_name(raw)) or ""
 
     def is_backed_up(self, raw: Manifest) -> bool:
-        """Tell whether the last backup of a database is complete."""
+        """Whether the last backup of a database is complete."""
         if not wants_last_backup(raw):
             return False
         return self._limitation(LAST, meta_of(raw).key, _last_name(raw)) is None
 
     def condition(self, key: Key) -> Condition | None:
-        """Say whether there is a good backup of a database; None: nobody asked for any."""
+        """Report whether there is a good backup of a database; None: none is wanted."""
         found = {meta_of(raw).name: load_redisbackup_status(raw) for raw in self._backups(key)}
         if not found and self._schedule(key) is None:
             return None
@@ -100,9 +100,9 @@ class Precautions(Struct, frozen=True):
         return waits
 
     async def _try_to_create(self, key: Key, name: str) -> None:
-        """See whether anything can still be created there. Raises `Forbidden` where it cannot.
+        """Check whether anything can still be created there. Raises `Forbidden` if not.
 
-        A namespace that ends takes the schedule away, and would wait for this database for ever.
+        A terminating namespace deletes the schedule, and would wait for this database for ever.
         """
         spec = {"redis": key[1], "storage": {"claim": {"name": name}}}
         tried = {"metadata": {"namespace": key[0], "name": name}, "spec": spec}
@@ -119,7 +119,7 @@ class Precautions(Struct, frozen=True):
         )
 
     def _status(self, key: Key, name: str) -> RedisBackupStatus | None:
-        """Return how a backup of this same database is; one that is being deleted is none."""
+        """Return the status of a backup of this same database, unless it is being deleted."""
         raw = self.world.backup((key[0], name))
         if raw is None or meta_of(raw).is_deleting:
             return None

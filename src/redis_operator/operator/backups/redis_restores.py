@@ -1,7 +1,7 @@
-"""One pass over one `RedisRestore`: look, decide, write down what is decided, and do it.
+"""One pass over one `RedisRestore`: observe, decide, record the decision, and act.
 
-Nothing is remembered. What a worker is about to replace is written down before it is started, and
-whether it may be is read live from the API: the backup of the present data, the database that is
+Nothing is remembered. What a worker is about to replace is recorded before it is started, and
+whether it may is read live from the API: the backup of the current data, the database that is
 closed for this very restore, and that no other attempt was decided on.
 """
 
@@ -93,7 +93,7 @@ _LOG = logging.getLogger(__name__)
 _REFUSED_SECONDS = 30.0
 _SOON_SECONDS = 0.5
 _LOOK_SECONDS = 5.0
-_USUAL = (  # of what is said within a phase: nothing is wrong
+_USUAL = (  # within a phase: nothing is wrong
     *("AnotherRestore", "NoBackup", "BackupRuns", "NotReady", "Checking", "Preparing", "Closing"),
     *("Saving", "Restoring", "Opening", "WorkerWaits"),
 )
@@ -107,11 +107,11 @@ class RedisRestores(Struct, frozen=True):
     applier: Applier
     recorder: Recorder
     image: str
-    refresh_seconds: float  # within so long kubelets refresh mounted Secrets
+    refresh_seconds: float  # kubelets refresh mounted Secrets within so many seconds
     clock: Callable[[], float] = time.time
 
     async def reconcile(self, key: Key) -> Outcome:
-        """Bring one restore further."""
+        """Bring one restore closer to completion."""
         raw = self.world.restores.get(key)
         if raw is None:
             return Done()
@@ -155,10 +155,10 @@ class RedisRestores(Struct, frozen=True):
             await remove_finalizer(self.client, REDIS_RESTORES, raw, RESTORE_FINALIZER)
         return Again(plan.again) if plan.again is not None else Done()
 
-    # What is known
+    # Facts
 
     def _facts(self, key: Key, restore: RedisRestore) -> RestoreFacts | None:
-        """Return what is known besides the restore; None: the database's spec cannot be read."""
+        """Return the facts around the restore; None: the database's spec cannot be read."""
         spec, status, uid = restore.spec, restore.status, restore.metadata.uid
         place = (key[0], spec.redis)
         raw = self.world.redis(place)
@@ -171,7 +171,7 @@ class RedisRestores(Struct, frozen=True):
         worker = self.world.workers.of_restore(job, uid) if job is not None else None
         kept = self._backup((key[0], status.kept)) if status.kept else None
         if kept is not None and kept.metadata.labels.get(KEPT_LABEL) != uid:
-            kept = None  # somebody else's, which has the name
+            kept = None  # it has another owner and only the same name
         current = job.metadata.uid if job is not None and worker is not None else ""
         return RestoreFacts(
             redis=redis,
@@ -222,17 +222,17 @@ class RedisRestores(Struct, frozen=True):
         return ""
 
     def _busy(self, place: Key, kept: str) -> tuple[str, ...]:
-        """Return the backups of the database that workers read, but for the one that it takes."""
+        """Return the backups of the database that workers are reading, without its own one."""
         return tuple(
             meta_of(raw).name
             for raw in self.world.backups.find("database", place)
             if (raw.get("status") or {}).get("phase") == "Running" and meta_of(raw).name != kept
         )
 
-    # What is done
+    # Actions
 
     async def _save(self, raw: Manifest, restore: RedisRestore, facts: RestoreFacts) -> Outcome:
-        """Create the backup of the present data."""
+        """Create the backup of the current data."""
         name = restore.status.kept
         if facts.kept is not None:
             return Again(_SOON_SECONDS)
@@ -251,7 +251,7 @@ class RedisRestores(Struct, frozen=True):
         return Done()
 
     async def _taken(self, raw: Manifest, restore: RedisRestore, facts: RestoreFacts) -> Outcome:
-        """See whose the backup is: ours, which the cache shows soon, or somebody else's."""
+        """Find the owner of the backup: this restore (the cache is late), or another one."""
         key = (restore.metadata.namespace, restore.status.kept)
         with suppress(NotFound):
             found = await self.client.get(REDIS_BACKUPS, key)
@@ -261,9 +261,9 @@ class RedisRestores(Struct, frozen=True):
         return Again(_SOON_SECONDS)
 
     async def _start(self, raw: Manifest, restore: RedisRestore, facts: RestoreFacts) -> Outcome:
-        """Start the worker of the attempt, once what it needs is there.
+        """Start the worker of the attempt, once its prerequisites exist.
 
-        Which one it is, and that it may have replaced data, is written down before it is created.
+        Which attempt it is, and that it may have replaced data, is recorded before it is created.
         """
         status, name = restore.status, _job_name(restore.status, restore.metadata.name)
         replaces = status.phase in REPLACING_PHASES
@@ -289,9 +289,9 @@ class RedisRestores(Struct, frozen=True):
     async def _not_started(
         self, raw: Manifest, written: Manifest, restore: RedisRestore, reason: str, text: str
     ) -> Outcome:
-        """Say why a worker was not started, and that it was not.
+        """Report why a worker was not started, and that it was not.
 
-        Where an operator before this pass may have started one, that stays said.
+        If an earlier operator may have started one, that record stays.
         """
         decided = {**raw, "status": _plain(restore.status)}
         told = self._refused(decided, reason, f"the next worker does not start: {text}")
@@ -327,7 +327,7 @@ class RedisRestores(Struct, frozen=True):
         return replace_job(restore, redis, _content(origin), targets=targets, **common)
 
     async def _not_allowed(self, restore: RedisRestore) -> str | None:
-        """Read live whether a worker may drop what the database has; return why not, or None."""
+        """Read live whether a worker may drop the database's data; return why not, or None."""
         namespace, status = restore.metadata.namespace, restore.status
         try:
             mine = await self.client.get(REDIS_RESTORES, (namespace, restore.metadata.name))
@@ -348,13 +348,13 @@ class RedisRestores(Struct, frozen=True):
                 JOBS, key, uid=job.metadata.uid, propagation=Propagation.BACKGROUND
             )
 
-    # What is said
+    # Reports
 
     def _now(self) -> datetime:
         return datetime.fromtimestamp(self.clock(), UTC)
 
     def _unreadable(self, raw: Manifest, text: str) -> RedisRestoreStatus:
-        """Refuse a spec for good; one that has begun is left as it is, and says why."""
+        """Refuse a spec permanently; a restore that has begun stays as it is, and says why."""
         status = self._refused(raw, "InvalidSpec", text)
         if status.phase is not RestorePhase.PENDING:
             return status

@@ -1,4 +1,4 @@
-"""What a pass over a database in use has to know of the `RedisRestore` that replaces its data."""
+"""The facts of a pass over a database in use about the `RedisRestore` that replaces its data."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ __all__ = ["is_orphaned", "replacement_facts", "restore_that_closes"]
 
 
 def replacement_facts(redis: Redis, facts: Facts, world: World) -> Facts:
-    """Return the facts with the restore that has clients shut out or let in, where there is one.
+    """Return the facts with the restore that has clients disabled or enabled, if there is one.
 
-    What a restore that is gone has left in the middle is not served either.
+    A database that a deleted restore left half-way is not served either.
     """
     meta = redis.metadata
     key = (meta.namespace, meta.name)
@@ -42,7 +42,7 @@ def replacement_facts(redis: Redis, facts: Facts, world: World) -> Facts:
 
 
 def restore_that_closes(world: World, key: Key) -> Manifest | None:
-    """Return the restore by which a database lets no client in."""
+    """Return the restore for which a database accepts no client."""
     for raw in world.restores.find("database", key):
         if load_redisrestore_status(raw).phase in CLOSED_PHASES:
             return raw
@@ -50,7 +50,7 @@ def restore_that_closes(world: World, key: Key) -> Manifest | None:
 
 
 def _opening(world: World, key: Key) -> Opening | None:
-    """Return the restore that is over when clients are let in."""
+    """Return the restore that is complete when clients can connect again."""
     for raw in world.restores.find("database", key):
         if load_redisrestore_status(raw).phase is RestorePhase.OPENING:
             return Opening(meta_of(raw).name, meta_of(raw).uid)
@@ -58,7 +58,7 @@ def _opening(world: World, key: Key) -> Opening | None:
 
 
 def is_orphaned(redis: Redis, world: World) -> bool:
-    """Tell whether a restore that is gone, or that failed for another reason, left it halfway."""
+    """Whether a deleted restore, or one that failed for another reason, left it half-way."""
     told = redis.status.restoring
     if told is None or not told.replacing:
         return False
@@ -73,7 +73,7 @@ def _filling(raw: Manifest, status: RedisRestoreStatus, world: World) -> Filling
     backup = status.backup
     if status.phase is RestorePhase.ROLLING_BACK:
         backup = status.kept
-    # Not its message: that has what the database says, which would be repeated within itself.
+    # Not its message: it contains what the database says, which would be repeated within itself.
     assert status.phase is not None
     found = Filling(backup, message=f"it is {status.phase.value}")
     job = world.workers.job((meta.namespace, replace_job_name(meta.name, status.attempt)))

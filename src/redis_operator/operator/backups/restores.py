@@ -1,7 +1,7 @@
-"""New databases that begin with a backup: the worker that their servers copy it from.
+"""New databases that are created from a backup: the worker that their servers copy it from.
 
-A worker runs from when the database is created until it is in use, and never after. Servers take
-its content over the replication protocol; see `planning/common/follow_source.py`.
+A worker runs from the creation of the database until it is in use, and never after. Servers get its
+content over the replication protocol; see `planning/common/follow_source.py`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from redis_operator.operator.backups.fillings import (
     targets_of,
     worker_ended,
 )
-from redis_operator.operator.backups.workers import Workers, last_words, waiting
+from redis_operator.operator.backups.workers import Workers, final_message, waiting
 from redis_operator.operator.world import REDISES, World
 from redis_operator.planning.backups.archives import archive_path
 from redis_operator.planning.backups.backup import place_of
@@ -73,11 +73,11 @@ _FAILED = "Failed"
 
 
 def restore_facts(redis: Redis, facts: Facts, world: World) -> Facts:
-    """Return the facts with the worker that gives a new database its content, where one is wanted.
+    """Return the facts with the worker that restores a new database, if one is wanted.
 
-    Servers copy the worker where one server holds all of the backup, and one shard all of the
-    database; else keys are given to the primaries, and clients cannot connect until that is done.
-    They are shut out too as long as it is not known which of the two it will be.
+    Servers copy the worker if one server holds all of the backup, and one shard all of the
+    database; otherwise keys are sent to the primaries, and clients cannot connect until that is
+    done. They cannot connect either while it is not known which of the two it will be.
     """
     redis = resolved(redis, world)
     asked, meta, told = redis.spec.bootstrap.from_backup, redis.metadata, redis.status
@@ -108,7 +108,7 @@ def restore_facts(redis: Redis, facts: Facts, world: World) -> Facts:
 
 
 def _limitation(redis: Redis, backup: RedisBackup | None, version: Version) -> str | None:
-    """Say why a backup is not restored, or None: what its worker finds out is told by that."""
+    """Say why a backup is not restored, or None: its worker reports what it finds out."""
     asked = redis.spec.bootstrap.from_backup
     assert asked is not None
     mixed = mixed_limitation(redis)
@@ -123,7 +123,7 @@ def _limitation(redis: Redis, backup: RedisBackup | None, version: Version) -> s
 
 
 def _no_archive(redis: Redis, world: World) -> str | None:
-    """Say why there is no archive of the schedule whose archive is asked for, or None."""
+    """Say why there is no archive of the wanted schedule, or None."""
     asked = redis.spec.bootstrap.from_backup
     if asked is None or not asked.of_archive or not asked.schedule:
         return None
@@ -132,7 +132,7 @@ def _no_archive(redis: Redis, world: World) -> str | None:
 
 
 def _restore(backup: str, job: Job | None, workers: Workers) -> Restore:
-    """Return where the worker is, or why there is none."""
+    """Return the address of the worker, or why there is none."""
     if job is None:
         return Restore(backup, problem="its worker is not started yet", coming=True)
     pods = workers.pods_of(job)
@@ -145,7 +145,7 @@ def _restore(backup: str, job: Job | None, workers: Workers) -> Restore:
     ]
     if ready:
         return Restore(backup, ready[0].status.pod_ip)
-    report, words = last_words(pods)
+    report, words = final_message(pods)
     told = report.error if report is not None and report.error else words
     if told:
         return Restore(backup, problem=f"its worker failed: {told}")
@@ -190,12 +190,12 @@ class Restores(Struct, frozen=True):
             return Done()
         place = _place(self.world, key[0], asked)
         if place is None:
-            return Done()  # the backup wakes us
+            return Done()  # the backup triggers the next pass
         way = way_of(redis, place.backup, _known_schedule(self.world, redis))
         if way is None:
-            return Done()  # the schedule wakes us
+            return Done()  # the schedule triggers the next pass
         if way is Way.COPY and place.until is not None and not redis.status.version:
-            return Done()  # the worker compares it with the archive's; the status wakes us
+            return Done()  # the worker compares it with the archive's, and the status changes
         if way is Way.COPY:
             made = restore_job(
                 redis,
@@ -210,13 +210,13 @@ class Restores(Struct, frozen=True):
         return await self._fill(raw, redis, place)
 
     async def _fill(self, raw: Manifest, redis: Redis, place: _Place) -> Outcome:
-        """Start the worker that gives keys to the primaries, once these are there."""
+        """Start the worker that restores keys to the primaries, once these exist."""
         pods = self.world.pods_of(meta_of(raw).key)
         running = {p.metadata.name: p.status.pod_ip for p in pods if not p.metadata.is_deleting}
         targets = targets_of(redis, running)
         version = parse_version(redis.status.engine, redis.status.version)
         if isinstance(targets, str) or version is None:
-            return Done()  # the status wakes us
+            return Done()  # the status triggers the next pass
         if _limitation(redis, place.backup, version) is not None:
             return Done()
         images = [
@@ -243,7 +243,7 @@ class Restores(Struct, frozen=True):
         try:
             await self.client.create(JOBS, made)
         except AlreadyExists:
-            return Again(_AGAIN_SECONDS)  # ours, which the cache shows soon; or told by the facts
+            return Again(_AGAIN_SECONDS)  # its own, not in the cache yet; or reported by the facts
         except (Forbidden, Invalid, BadRequest) as error:
             about = Regarding.of(REDISES, raw)
             self.recorder.warning(about, "RestoreRefused", f"Job {name}: {error}")
@@ -254,7 +254,7 @@ class Restores(Struct, frozen=True):
         return Done()
 
     async def _retry(self, raw: Manifest, redis: Redis, job: Job) -> Outcome:
-        """Remove a worker that failed some time ago, or gave keys to servers that lead no more.
+        """Delete a worker that failed some time ago, or sent keys to servers that do not lead now.
 
         The next pass starts another.
         """
@@ -272,7 +272,7 @@ class Restores(Struct, frozen=True):
         return await self._end(raw, job)
 
     def _ended(self, job: Job) -> datetime | None:
-        """Return when a worker ended: its Job, or its container while the one beside it runs on."""
+        """Return when a worker ended: its Job, or its container while the sidecar still runs."""
         ended = [
             c.last_transition_time
             for c in job.status.conditions or ()
@@ -306,7 +306,7 @@ def _is_ours(job: Job, uid: str) -> bool:
 
 
 def resolved(redis: Redis, world: World) -> Redis:
-    """Return a database with the name of the backup that its schedule stands for, if there is one.
+    """Return a database with the name of the backup that its schedule refers to, if there is one.
 
     Once a restore has begun it is the one that the status names.
     """
@@ -320,7 +320,7 @@ def resolved(redis: Redis, world: World) -> Redis:
 
 
 def newest_of(world: World, namespace: str, schedule: str, *, begun: str) -> str:
-    """Return the name of the backup that a schedule stands for; empty: there is none."""
+    """Return the name of the backup that a schedule refers to; empty: there is none."""
     found = [
         backup
         for raw in world.backups
@@ -332,14 +332,14 @@ def newest_of(world: World, namespace: str, schedule: str, *, begun: str) -> str
 
 
 class _Place(Struct, frozen=True):
-    """Where a backup is kept."""
+    """Where a backup is stored."""
 
     storage: BackupStorage
     path: str
     location: str  # for people
     encryption: BackupEncryption | None = None
     backup: RedisBackup | None = None
-    until: Until | None = None  # the moment, of an archive
+    until: Until | None = None  # the point in time, of an archive
 
     @property
     def identity(self) -> Identity | None:
@@ -348,7 +348,7 @@ class _Place(Struct, frozen=True):
 
 
 def _place(world: World, namespace: str, asked: BootstrapFromBackup) -> _Place | None:
-    """Return where the backup is that a database begins with; None: it is not completed yet."""
+    """Return where the backup of a new database is stored; None: it is not completed yet."""
     if asked.storage is not None:
         place = place_of(asked.storage, asked.path)
         until = until_of(asked)
@@ -364,14 +364,14 @@ def _place(world: World, namespace: str, asked: BootstrapFromBackup) -> _Place |
 
 
 def _archive(schedule: RedisBackupSchedule, asked: BootstrapFromBackup) -> _Place:
-    """Return where a schedule keeps its archive, and the moment of it that is asked for."""
+    """Return where a schedule stores its archive, and the point in time that is wanted."""
     template, path = schedule.spec.template, archive_path(schedule)
     place = place_of(template.storage, path)
     return _Place(template.storage, path, place, template.encryption, until=until_of(asked))
 
 
 def _known_schedule(world: World, redis: Redis) -> RedisBackupSchedule | None:
-    """Return the schedule whose archive a database begins with, if it can be used."""
+    """Return the schedule whose archive a database is created from, if it can be used."""
     asked = redis.spec.bootstrap.from_backup
     if asked is None or not asked.of_archive or not asked.schedule:
         return None

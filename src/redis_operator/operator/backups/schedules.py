@@ -1,7 +1,7 @@
-"""One pass over one `RedisBackupSchedule`: delete what retention gives up, create what is due.
+"""One pass over one `RedisBackupSchedule`: delete expired backups, create the one that is due.
 
 A backup is created before the status says so. An operator that dies in between finds it by its
-name, which is that of its time.
+name, which contains its time.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ from redis_operator.planning.reporting.conditions import bounded
 
 __all__ = ["Schedules"]
 
-_REFUSED_SECONDS = 30.0  # rights and quotas come back without a sign
-_TOLD = ("Scheduled", ARCHIVING)
+_REFUSED_SECONDS = 30.0  # no event reports new permissions or quotas
+_ANNOUNCED = ("Scheduled", ARCHIVING)
 _NORMAL = ("Suspended", ARCHIVING, "Starting", "TurnedOff", "NotFormed", "NotSeen", "NoLogin")
 _TOLD_BY_SCHEDULE = ("Suspended",)  # once is enough
 
@@ -71,7 +71,7 @@ class Schedules(Struct, frozen=True):
     clock: Callable[[], float] = time.time
 
     async def reconcile(self, key: Key) -> Outcome:
-        """Bring the backups of one schedule in order."""
+        """Bring the backups of one schedule up to date."""
         raw = self.world.schedules.get(key)
         if raw is None or meta_of(raw).is_deleting:
             return Done()
@@ -99,15 +99,15 @@ class Schedules(Struct, frozen=True):
         if plan.create is not None:
             refused = await self._create(raw, schedule, plan.create)
         status = self._refused(raw, "BackupRefused", refused) if refused else plan.status
-        # An archive is kept also while backups are refused: its worker has to know the servers.
+        # An archive is kept also while backups are refused: its worker must know the servers.
         archive = await self.archives.keep(raw, schedule, status, now)
         point = await self.points.plan(schedule, archive.status, archive.archive, now)
         await self._report(raw, point.status)
         if point.remove:
             await self.points.remove(schedule)
-        self._tell_of_missed(raw, plan)
-        self._tell_of_gap(raw, archive)
-        self._tell_of_point(raw, schedule.status, point)
+        self._announce_missed(raw, plan)
+        self._announce_gap(raw, archive)
+        self._announce_point(raw, schedule.status, point)
         soon = _REFUSED_SECONDS if refused else plan.again
         waits = [wait for wait in (soon, archive.again, point.again) if wait is not None]
         return Again(min(waits)) if waits else Done()
@@ -120,8 +120,8 @@ class Schedules(Struct, frozen=True):
                 REDIS_BACKUPS, meta.key, uid=meta.uid, resource_version=meta.resource_version
             )
         except (NotFound, Conflict):
-            return  # it is gone, or the next pass decides by what it is now
-        except (Forbidden, Invalid, BadRequest) as error:  # no reason to take no other backup
+            return  # it is gone, or the next pass decides by its new state
+        except (Forbidden, Invalid, BadRequest) as error:  # not a reason to create no other backup
             text = f"backup {meta.name} is no longer kept, and may not be deleted: {error}"
             about = Regarding.of(REDIS_BACKUP_SCHEDULES, raw)
             self.recorder.warning(about, "BackupNotDeleted", bounded(text))
@@ -130,7 +130,7 @@ class Schedules(Struct, frozen=True):
         self.recorder.normal(about, "BackupDeleted", f"backup {meta.name} is no longer kept")
 
     async def _create(self, raw: Manifest, schedule: RedisBackupSchedule, due: Due) -> str:
-        """Create the backup that is due; say why it cannot be, where it cannot."""
+        """Create the backup that is due; return why that is not possible, or an empty string."""
         about = Regarding.of(REDIS_BACKUP_SCHEDULES, raw)
         try:
             await self.client.create(REDIS_BACKUPS, backup_of(schedule, due))
@@ -142,7 +142,7 @@ class Schedules(Struct, frozen=True):
         return ""
 
     async def _taken(self, about: Regarding, schedule: RedisBackupSchedule, due: Due) -> str:
-        """See whose the backup is: ours, which the cache does not show yet, or somebody else's."""
+        """Find the owner of the backup: this schedule (the cache is late), or another one."""
         try:
             found = await self.client.get(REDIS_BACKUPS, (schedule.metadata.namespace, due.name))
         except NotFound:
@@ -153,19 +153,19 @@ class Schedules(Struct, frozen=True):
             self.recorder.warning(about, "NameTaken", text)
         return ""
 
-    def _tell_of_missed(self, raw: Manifest, plan: SchedulePlan) -> None:
+    def _announce_missed(self, raw: Manifest, plan: SchedulePlan) -> None:
         if plan.missed is not None:
             about = Regarding.of(REDIS_BACKUP_SCHEDULES, raw)
             text = f"{plan.status.message}: more than spec.startingDeadlineSeconds have passed"
             self.recorder.warning(about, "BackupMissed", text)
 
-    def _tell_of_gap(self, raw: Manifest, plan: ArchivePlan) -> None:
+    def _announce_gap(self, raw: Manifest, plan: ArchivePlan) -> None:
         if plan.gap is not None:
             gap, about = plan.gap, Regarding.of(REDIS_BACKUP_SCHEDULES, raw)
             text = f"{gap.shard}: no restore can go to a time between {gap.after} and {gap.before}"
             self.recorder.warning(about, "ArchiveGap", f"{text}: {gap.reason}")
 
-    def _tell_of_point(
+    def _announce_point(
         self, raw: Manifest, before: RedisBackupScheduleStatus, plan: PointPlan
     ) -> None:
         known, was = plan.status.restore_point, before.restore_point
@@ -210,11 +210,11 @@ class Schedules(Struct, frozen=True):
     def _announce(
         self, raw: Manifest, before: RedisBackupScheduleStatus, after: RedisBackupScheduleStatus
     ) -> None:
-        """Tell of conditions that have another reason than before."""
+        """Send events for conditions whose reason changed."""
         about = Regarding.of(REDIS_BACKUP_SCHEDULES, raw)
         known = {found.type: found.reason for found in before.conditions}
         for found in after.conditions:
-            if found.type not in _TOLD or found.reason in (known.get(found.type), "Scheduled"):
+            if found.type not in _ANNOUNCED or found.reason in (known.get(found.type), "Scheduled"):
                 continue
             if found.type == ARCHIVING and found.reason in _TOLD_BY_SCHEDULE:
                 continue

@@ -1,4 +1,4 @@
-"""Puts together what takes backups and what gives them to new databases, and what wakes both."""
+"""Connects the controllers of backups and restores to the caches, with their triggers."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ def add_backups(
     clock: Callable[[], float] = time.time,
     ask: Callable[[str], Awaitable[Progress | None]] | None = None,
 ) -> Controller:
-    """Add the controller of `RedisBackup`s to a manager; `ask` asks a worker how far it is.
+    """Add the controller of `RedisBackup`s to a manager; `ask` asks a worker for its progress.
 
-    What wakes a backup: itself, its workers, and whatever is told of its database.
+    A backup is triggered by itself, its workers, and changes of its database.
     """
 
     def waiting(raw: Manifest) -> Iterable[Key]:
-        """Return the backups of a database that have no end yet."""
+        """Return the backups of a database that are not finished."""
         return [
             meta_of(backup).key
             for backup in world.backups.find("database", meta_of(raw).key)
@@ -93,13 +93,13 @@ def add_restores(
     """Add the controller of workers that new databases copy a backup from."""
 
     def begins(raw: Manifest) -> Iterable[Key]:
-        """Return a database that begins with a backup, or did before that was taken back."""
+        """Return a database that is created from a backup, or was before the spec changed."""
         bootstrap = (raw.get("spec") or {}).get("bootstrap") or {}
         begun = (raw.get("status") or {}).get("restore")
         return (meta_of(raw).key,) if bootstrap.get("fromBackup") or begun else ()
 
     def named(raw: Manifest) -> Iterable[Key]:
-        """Return the databases that begin with this backup, or with one of its schedule."""
+        """Return the databases that are created from this backup, or from one of its schedule."""
         place, schedule = meta_of(raw).key, meta_of(raw).label(SCHEDULE_LABEL)
         return [
             key
@@ -109,7 +109,7 @@ def add_restores(
         ]
 
     def archived(raw: Manifest) -> Iterable[Key]:
-        """Return the databases that begin with a moment of this schedule's archive."""
+        """Return the databases that are created from a point in time of this schedule's archive."""
         place = meta_of(raw).key
         return [
             key
@@ -140,7 +140,7 @@ def add_redis_restores(
     *,
     clock: Callable[[], float] = time.time,
 ) -> Controller:
-    """Add the controller of `RedisRestore`s: its database, backups and workers wake it."""
+    """Add the controller of `RedisRestore`s, triggered by its database, backups and workers."""
 
     def unfinished(database: Key) -> Iterable[Key]:
         return [
@@ -178,9 +178,9 @@ def add_schedules(
     clock: Callable[[], float] = time.time,
     ask: Callable[[str], Awaitable[Mapping[str, Told] | None]] | None = None,
 ) -> Controller:
-    """Add the controller of `RedisBackupSchedule`s; `ask` asks a worker how its archive is.
+    """Add the controller of `RedisBackupSchedule`s; `ask` asks a worker for its archive's state.
 
-    What wakes one: its backups, the time, and, where it archives, its worker and the database.
+    A schedule is triggered by its backups, the time, and, with an archive, its worker and database.
     """
 
     def archived(raw: Manifest) -> Iterable[Key]:
@@ -218,6 +218,6 @@ def add_schedules(
 
 
 def _schedule_of(raw: Manifest) -> str:
-    """Return the name of the schedule whose newest backup a database begins with."""
+    """Return the name of the schedule whose newest backup a database is created from."""
     bootstrap = (raw.get("spec") or {}).get("bootstrap") or {}
     return str((bootstrap.get("fromBackup") or {}).get("schedule", ""))

@@ -1,4 +1,4 @@
-"""The workers of backups as the caches show them: their Jobs, their pods and their last words."""
+"""The workers of backups as the caches show them: Jobs, pods and termination messages."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ __all__ = [
     "ask_archiver",
     "ask_progress",
     "ended_before",
+    "final_message",
     "host_of",
     "is_controlled_by",
-    "last_words",
     "waiting",
 ]
 
@@ -142,11 +142,11 @@ class Workers(Struct, frozen=True):
         )
 
     def of_restore(self, job: Job, uid: str) -> Worker | None:
-        """Return the worker of a Job of a restore; None: the Job is somebody else's."""
+        """Return the worker of a Job of a restore; None: the Job has another owner."""
         return _worker(job, self.pods_of(job)) if is_controlled_by(job, uid) else None
 
     def others_of_restore(self, key: Key, kept: str) -> tuple[str, ...]:
-        """Return the names of the Jobs of a restore, but for the one of a uid."""
+        """Return the names of the Jobs of a restore, without the one with a uid."""
         return tuple(
             sorted(
                 job.metadata.name
@@ -156,7 +156,7 @@ class Workers(Struct, frozen=True):
         )
 
     def lives(self, key: Key, kept: str) -> bool:
-        """Tell whether a worker of a restore may still run, or be started, of another Job."""
+        """Whether a worker of a restore may still run, or be started, by another Job."""
         if self.others_of_restore(key, kept):
             return True
         for pod in self.pods:
@@ -179,7 +179,7 @@ def _is_of(found: Job | Pod, key: Key) -> bool:
 
 
 def is_controlled_by(job: Job, uid: str) -> bool:
-    """Tell whether a Job belongs to the object of a uid."""
+    """Whether a Job belongs to the object with a uid."""
     owner = controller_of(job.metadata)
     return owner is not None and owner.uid == uid
 
@@ -194,9 +194,9 @@ def _worker(job: Job, pods: list[Pod]) -> Worker:
     elif "Failed" in kinds:
         state = State.FAILED
     times = [c.last_transition_time for c in ended if c.last_transition_time is not None]
-    report, words = last_words(pods)
+    report, words = final_message(pods)
     over = _worker_container(pods)
-    if state is State.ACTIVE and over is not None:  # what is beside it may run on
+    if state is State.ACTIVE and over is not None:  # its sidecar may still run
         state = State.FAILED if over.exit_code else State.SUCCEEDED
         times = [over.finished_at] if over.finished_at is not None else []
     trouble = ""
@@ -218,7 +218,7 @@ def _worker(job: Job, pods: list[Pod]) -> Worker:
 
 
 def _made(pods: Iterable[Pod]) -> datetime | None:
-    """Return since when the containers of a worker are being made; None: some are, or no pod is."""
+    """Return since when a worker's containers are being created; None: one is, or no pod is."""
     for pod in pods:
         states = [status.state for status in pod.status.container_statuses or ()]
         if not any(state.running or state.terminated for state in states):
@@ -236,7 +236,7 @@ def host_of(pods: Iterable[Pod]) -> str:
 
 
 async def ask_progress(host: str) -> Progress | None:
-    """Ask a worker how far it is; None: it cannot be asked, and nothing depends on it."""
+    """Ask a worker for its progress; None: it cannot be asked, and nothing depends on it."""
     writer = None
     try:
         async with asyncio.timeout(_ASK_SECONDS):
@@ -250,7 +250,7 @@ async def ask_progress(host: str) -> Progress | None:
 
 
 async def ask_archiver(host: str) -> dict[str, Told] | None:
-    """Ask a worker that archives how each shard is; None: it did not answer."""
+    """Ask a worker that archives for the state of each shard; None: it did not respond."""
     writer = None
     try:
         async with asyncio.timeout(_ASK_SECONDS):
@@ -267,7 +267,7 @@ async def ask_archiver(host: str) -> dict[str, Told] | None:
 
 
 def _worker_container(pods: Iterable[Pod]) -> Terminated | None:
-    """Return how the worker of a pod ended that has another container beside it."""
+    """Return how the worker of a pod with a sidecar ended."""
     for pod in pods:
         found = pod.status.container_statuses or ()
         for status in found:
@@ -276,8 +276,8 @@ def _worker_container(pods: Iterable[Pod]) -> Terminated | None:
     return None
 
 
-def last_words(pods: Iterable[Pod]) -> tuple[Report | None, str]:
-    """Return what a worker said at its end: as a report, or else the end of its log."""
+def final_message(pods: Iterable[Pod]) -> tuple[Report | None, str]:
+    """Return the final message of a worker: as a report, or else the end of its log."""
     words = ""
     for pod in pods:
         for status in pod.status.container_statuses or ():
@@ -292,7 +292,7 @@ def last_words(pods: Iterable[Pod]) -> tuple[Report | None, str]:
 
 
 def ended_before(pods: Iterable[Pod]) -> str:
-    """Return why a worker ended that is started again; empty: it runs, or it has not ended."""
+    """Return why a worker that is started again ended; empty: it runs, or it has not ended."""
     for pod in pods:
         for status in pod.status.container_statuses or ():
             ended = status.state.terminated or status.last_state.terminated

@@ -1,6 +1,6 @@
-"""Metrics of backups, read from the `RedisBackup`s whenever somebody scrapes: nothing is kept.
+"""Metrics of backups, read from the `RedisBackup`s at every scrape: nothing is stored.
 
-Labels are the namespace and name of a database: a series for each backup would never go away.
+Labels are the namespace and name of a database: a series for each backup would never end.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LABELS = ("namespace", "name")
 
 
 class BackupCollector(Collector):
-    """How many backups there are, and what is known of the newest good one of each database."""
+    """How many backups there are, and the newest good one of each database."""
 
     def __init__(self, backups: Callable[[], Iterable[Manifest]]) -> None:
         self._backups = backups

@@ -1,6 +1,6 @@
-"""Metrics of databases, read from their statuses whenever somebody scrapes: nothing is kept.
+"""Metrics of databases, read from their statuses at every scrape: nothing is stored.
 
-Labels are the namespace and name of a database; how many series there are is bounded by them.
+Labels are the namespace and name of a database, which bound the number of series.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def losses_counter(registry: CollectorRegistry) -> CounterMetric:
 
 
 class DatabaseCollector(Collector):
-    """One gauge for each thing a person would alert on."""
+    """One gauge for each thing that a person would alert on."""
 
     def __init__(self, databases: Callable[[], Iterable[Manifest]]) -> None:
         self._databases = databases
@@ -94,7 +94,7 @@ def _condition(kind: str) -> Callable[[Manifest], float]:
 
 
 def _version_supported(status: Manifest) -> float:
-    """1 unless it is known to be none of the good ones: what is not known yet alarms nobody."""
+    """1 unless it is known to be unsupported: an unknown version raises no alert."""
     conditions = status.get("conditions", ())
     return float(
         not any(c["type"] == "VersionSupported" and c["status"] == "False" for c in conditions)
@@ -120,7 +120,7 @@ def _last_failover(status: Manifest) -> float:
     return max((datetime.fromisoformat(t).timestamp() for t in times), default=0.0)
 
 
-_OF_SLOTS = ("slots_served", "shards")  # a database without slots would look like one unserved
+_OF_SLOTS = ("slots_served", "shards")  # a database without slots would seem to serve none
 
 _GAUGES: tuple[tuple[str, str, Callable[[Manifest], float]], ...] = (
     ("ready", "Whether the database matches its spec.", _condition("Ready")),

@@ -1,4 +1,4 @@
-"""Metrics of restores, read from the `RedisRestore`s whenever somebody scrapes: nothing is kept."""
+"""Metrics of restores, read from the `RedisRestore`s at every scrape: nothing is stored."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _counts(
 
 
 def _failed(known: list[RedisRestoreStatus]) -> float:
-    """Return when the restore that ended last ended, if it failed."""
+    """Return when the last restore ended, if it failed."""
     last = max((s for s in known if s.completion_time), key=_ended, default=None)
     if last is None or last.phase is not RestorePhase.FAILED:
         return 0.0

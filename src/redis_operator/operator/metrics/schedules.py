@@ -1,4 +1,4 @@
-"""Metrics of schedules of backups, read from them whenever somebody scrapes: nothing is kept."""
+"""Metrics of schedules of backups, read from them at every scrape: nothing is stored."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from redis_operator.planning.backups.archives import ARCHIVING
 __all__ = ["ScheduleCollector"]
 
 _LABELS = ("namespace", "name", "schedule")
-_TIMES = 10  # whose longest distance is how far apart backups may be
+_TIMES = 10  # scheduled times: the longest gap between two is how far apart backups may be
 _GRACE = timedelta(hours=1)
 _ARCHIVE_GRACE = timedelta(minutes=5)
 _NOTHING_TO_ARCHIVE = ("NotRunning", "Suspended", "TurnedOff")
 
 
 class ScheduleCollector(Collector):
-    """When each schedule is due, whether its last backup failed, and when it is too late."""
+    """When each schedule is due, whether its last backup failed, and when it is late."""
 
     def __init__(self, schedules: Callable[[], Iterable[Manifest]]) -> None:
         self._schedules = schedules
 
     def collect(self) -> Iterator[Metric]:
-        """Read all schedules that can be followed."""
+        """Read all valid schedules."""
         loaded = map(load_schedule, self._schedules())
         found = [one for one in loaded if isinstance(one, RedisBackupSchedule)]
         for name, text, value in _GAUGES:
@@ -61,7 +61,7 @@ def _failed(schedule: RedisBackupSchedule) -> float | None:
 
 
 def _late_after(schedule: RedisBackupSchedule) -> float | None:
-    """Return by when another backup has to have succeeded: two in a row are missing after that."""
+    """Return by when another backup must have succeeded: after that two in a row are missing."""
     status, spec = schedule.status, schedule.spec
     since = max(_seconds(status.last_success_time) or 0.0, _seconds(status.since) or 0.0)
     cron = read_cron(spec.schedule, spec.time_zone)
@@ -76,7 +76,7 @@ def _late_after(schedule: RedisBackupSchedule) -> float | None:
 
 
 def _archiving(schedule: RedisBackupSchedule) -> float | None:
-    """Return whether the window goes on; None where that is not known, or none is wanted."""
+    """Return whether the archive makes progress; None if that is not known, or none is wanted."""
     state = _condition(schedule)
     if not schedule.spec.continuous or state is None or state.status == "Unknown":
         return None
@@ -84,7 +84,7 @@ def _archiving(schedule: RedisBackupSchedule) -> float | None:
 
 
 def _archive_late_after(schedule: RedisBackupSchedule) -> float | None:
-    """Return by when the archive has to have come further; also of a worker that is silent."""
+    """Return by when the archive must have made progress; also if the worker is silent."""
     state, spec = _condition(schedule), schedule.spec
     if not spec.continuous or spec.suspend or state is None or state.reason in _NOTHING_TO_ARCHIVE:
         return None

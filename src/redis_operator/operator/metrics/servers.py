@@ -1,8 +1,8 @@
-"""Metrics of every server, from what the operator last observed: no server is asked again.
+"""Metrics of every server, from the last observation of the operator: no server is asked again.
 
 Labels are the namespace and name of the database and the pod, so there are as many series as pods
-of databases that exist. A server that did not respond has only `up` and when that was seen; the
-series of a pod go with the pod, and those of a database with the database.
+of existing databases. A server that did not respond has only `up` and the time of the observation;
+the series of a pod end with the pod, and those of a database with the database.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Figure = Callable[[Seen, Offsets], float | None]
 
 
 def _lag(seen: Seen, offsets: Offsets) -> float | None:
-    """Bytes that a replica is behind its primary, both as of the same look."""
+    """Bytes that a replica is behind its primary, both from the same observation."""
     ahead = offsets.get(seen.replica_of) if seen.replica_of is not None else None
     if seen.is_primary or ahead is None:
         return None
@@ -82,14 +82,14 @@ COUNTERS: tuple[tuple[str, str, Figure], ...] = (
 
 
 class _Server(Struct, frozen=True):
-    """One server at the last look; without figures when it did not respond."""
+    """One server at the last observation; without values when it did not respond."""
 
     pod: str
     figures: tuple[float | None, ...] = ()
 
 
 class Look(Struct, frozen=True):
-    """What a database looked like, as far as it is measured."""
+    """The measured part of one observation of a database."""
 
     at: float
     servers: tuple[_Server, ...] = ()
@@ -97,13 +97,13 @@ class Look(Struct, frozen=True):
 
 
 class LastLooks:
-    """The last look at each database. Of what was seen only the figures are kept."""
+    """The last observation of each database: only the measured values are kept."""
 
     def __init__(self) -> None:
         self._looks: dict[Key, Look] = {}
 
     def keep(self, key: Key, observed: Observed, *, at: float) -> None:
-        """Replace the last look at a database."""
+        """Replace the last observation of a database."""
         offsets = {seen.id: seen.replication.offset for seen in observed.seen}
         servers = [
             _Server(node.pod.name, _figures(node, offsets))
@@ -115,7 +115,7 @@ class LastLooks:
         self._looks[key] = Look(at, tuple(servers), tuple(sentinels))
 
     def forget(self, key: Key) -> None:
-        """Let go of a database that is gone."""
+        """Drop everything about a database that is gone."""
         self._looks.pop(key, None)
 
     def __iter__(self) -> Iterator[tuple[Key, Look]]:
@@ -127,13 +127,13 @@ def _figures(seen: Seen, offsets: Offsets) -> tuple[float | None, ...]:
 
 
 class ServerCollector(Collector):
-    """The figures of all servers, for those who run no exporter."""
+    """The metrics of all servers, for installations without an exporter."""
 
     def __init__(self, looks: Iterable[tuple[Key, Look]]) -> None:
         self._looks = looks
 
     def collect(self) -> Iterator[Metric]:
-        """Read what was last observed of every database."""
+        """Read the last observation of every database."""
         looks = list(self._looks)
         families: list[GaugeMetricFamily | CounterMetricFamily] = [
             *(GaugeMetricFamily(f"{_PREFIX}_{n}", text, labels=_LABELS) for n, text, _ in GAUGES),

@@ -1,8 +1,8 @@
 """Why pods that should exist are not observed: not created, or created and not labelled.
 
-A quota, a limit range or a policy refuses a pod to the StatefulSet's controller, which says so in
-an event and nowhere else. A pod that lost its labels is in no cache; it is read by name. Both are
-asked for only while pods are missing, and seldom. K-14, K-27
+A quota, a limit range or a policy refuses a pod of the StatefulSet controller, which reports it
+only in an event. A pod that lost its labels is in no cache; it is read by name. Both are asked for
+only while pods are missing, and seldom. K-14, K-27
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ __all__ = ["Absences"]
 
 _PATIENCE_SECONDS = 2.0
 _AGAIN_SECONDS = 5.0
-_FRESH_SECONDS = 1200.0  # a controller that failed often tries seldom
+_FRESH_SECONDS = 1200.0  # a controller that failed often retries seldom
 _TIMEOUT = 5.0
 
 
 class Absences:
-    """Remembers since when each workload lacks pods, and what was found out about it last."""
+    """Remembers since when each workload lacks pods, and the last known reason."""
 
     def __init__(self, client: Client, clock: Callable[[], float]) -> None:
         self._client = client
@@ -40,19 +40,19 @@ class Absences:
         self._uids: dict[Key, set[str]] = {}  # workloads that something is known of
         self._since: dict[str, float] = {}
         self._asked: dict[str, float] = {}
-        self._told: dict[str, str] = {}
+        self._reasons: dict[str, str] = {}
         self._unlabelled: dict[str, tuple[Unlabelled, ...]] = {}
 
     async def explain(
         self, key: Key, layout: Layout, workloads: Iterable[Workload], present: Iterable[str]
     ) -> tuple[tuple[Workload, ...], tuple[Unlabelled, ...]]:
-        """Return the workloads, each with why it lacks pods, and those pods that lack labels."""
+        """Return the workloads, each with the reason why it lacks pods, and pods without labels."""
         observed, workloads = set(present), tuple(workloads)
         uids = {workload.uid for workload in workloads}
         for gone in self._uids.get(key, set()) - uids:
             self._forget(gone)
         self._uids[key] = uids
-        # All at once: a slow API server costs its own time once, not once for each workload.
+        # All at once: a slow API server costs its delay once, not once for each workload.
         found = await asyncio.gather(
             *(self._explained(key, layout, w, observed) for w in workloads)
         )
@@ -80,16 +80,16 @@ class Absences:
         if now - since >= _PATIENCE_SECONDS and now - self._asked.get(uid, 0.0) >= _AGAIN_SECONDS:
             self._asked[uid] = now
             try:
-                self._told[uid] = await self._in_the_way(key, layout, workload, lacking)
-                self._told[uid] = self._told[uid] or await self._refusal(key[0], uid, now)
+                self._reasons[uid] = await self._in_the_way(key, layout, workload, lacking)
+                self._reasons[uid] = self._reasons[uid] or await self._refusal(key[0], uid, now)
             except KubeError:
-                return self._told.get(uid, "")  # no reason is known: then it is only missing
-        return self._told.get(uid, "")
+                return self._reasons.get(uid, "")  # no reason is known: then it is only missing
+        return self._reasons.get(uid, "")
 
     async def _in_the_way(
         self, key: Key, layout: Layout, workload: Workload, lacking: list[str]
     ) -> str:
-        """Read the pods by name: those that only lack labels are kept, another's are reported."""
+        """Read the pods by name: keep those that only lack labels, report those of other owners."""
         ours: list[Unlabelled] = []
         trouble = ""
         for name in lacking:
@@ -108,7 +108,7 @@ class Absences:
         return trouble
 
     async def _refusal(self, namespace: str, uid: str, now: float) -> str:
-        """Return what the workload's controller said last about pods it could not create."""
+        """Return the last message of the workload's controller about pods it could not create."""
         page = await self._client.list(
             EVENTS,
             namespace=namespace,
@@ -124,12 +124,12 @@ class Absences:
             self._forget(uid)
 
     def _forget(self, uid: str) -> None:
-        for memory in (self._since, self._asked, self._told, self._unlabelled):
+        for memory in (self._since, self._asked, self._reasons, self._unlabelled):
             memory.pop(uid, None)
 
 
 def _is_of(database: str, workload: Workload, pod: Pod) -> bool:
-    """Tell whether a pod is a workload's: owned by it, or released by it for want of labels."""
+    """Whether a pod is a workload's: owned by it, or released by it for lack of labels."""
     owners = [owner for owner in pod.metadata.owner_references or () if owner.controller]
     if owners:
         return owners[0].uid == workload.uid

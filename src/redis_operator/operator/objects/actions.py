@@ -1,7 +1,7 @@
 """Actions on Kubernetes objects: a live read first, then a write that carries the uid.
 
-What is destructive reads the object from the API itself, never from a cache: a cache that travels
-in time must not be able to delete the pod of another day. K-07, K-11
+A destructive action reads the object from the API itself, never from a cache: an outdated cache
+must not cause the deletion of a newer pod. K-07, K-11
 """
 
 from __future__ import annotations
@@ -80,12 +80,12 @@ class ClusterObjects:
         }
 
     async def _label_role(self, action: LabelRole, _: Facts) -> None:
-        """Set the label by which Services find the pod, if it still is that pod."""
+        """Set the label by which Services select the pod, if it still is the same pod."""
         change = {"metadata": {"uid": action.uid, "labels": {ROLE_LABEL: action.role.value}}}
         await self._patch_pod(action.pod, change)
 
     async def _label_pod(self, action: LabelPod, _: Facts) -> None:
-        """Give a pod back the labels by which we, its workload and its Services find it. K-27"""
+        """Restore the labels by which the operator, the workload and Services find a pod. K-27"""
         change = {"metadata": {"uid": action.uid, "labels": dict(action.labels)}}
         await self._patch_pod(action.pod, change)
 
@@ -111,7 +111,7 @@ class ClusterObjects:
             raise Failed(f"pod {name} cannot be read: {error}") from error
 
     async def _read_pod(self, action: DeletePod) -> Facts:
-        """Read the pod, and ask its server where it answered when it was observed."""
+        """Read the pod, and ask its server if it responded when it was observed."""
         pod = await self._live_pod(action.pod)
         if pod is None or pod.metadata.uid != action.uid:
             return Facts(pod=_pod_facts(pod))
@@ -124,7 +124,7 @@ class ClusterObjects:
             return Facts(pod=_pod_facts(pod))
 
     async def _delete_pod(self, action: DeletePod, facts: Facts) -> None:
-        """Delete a pod whose server still is what the plan took it for.
+        """Delete a pod whose server is unchanged since the plan was made.
 
         Servers that did not respond when they were observed are deleted by uid alone.
         """
@@ -134,16 +134,16 @@ class ClusterObjects:
     async def _read_discarded(self, action: DiscardData) -> Facts:
         pod = await self._live_pod(action.pod)
         try:
-            server = await self._servers.facts(action.keeper.pod, action.keeper.uid)
+            server = await self._servers.facts(action.data_holder.pod, action.data_holder.uid)
             return Facts(pod=_pod_facts(pod), server=server)
         except RedisError:
             return Facts(pod=_pod_facts(pod))
 
     async def _discard(self, action: DiscardData, facts: Facts) -> None:
-        """Delete a server's broken files with its pod, while another holds the data. ST-07
+        """Delete a server's broken files with its pod, while another server holds the data. ST-07
 
-        The claim goes first: it stays as long as its pod does, and none is left behind whenever
-        the operator dies.
+        The claim is deleted first: it exists as long as its pod does, and none is left behind
+        whenever the operator dies.
         """
         if facts.pod is None:
             return
@@ -173,7 +173,7 @@ class ClusterObjects:
     async def _delete_claim(self, name: str, *, uid: str = "") -> None:
         """Delete a claim of this database exactly as it was read a moment ago. K-07
 
-        With `uid` it must be that one; a claim of that name that is not this database's stays.
+        With `uid` it must be that one; a claim with that name that is not this database's stays.
         """
         key = (self._namespace, name)
         try:
@@ -210,10 +210,10 @@ class ClusterObjects:
         )
 
     async def _scale(self, action: ScaleWorkload, _: Facts) -> None:
-        """Set how many pods a shard has, if it still has as many as the plan saw.
+        """Set the number of pods of a shard, if it is still the number in the plan.
 
-        Claims of pods that do not come back are deleted first: they stay as long as the pods use
-        them, and none is left behind whenever the operator dies. K-05
+        Claims of removed pods are deleted first: they exist as long as the pods use them, and none
+        is left behind whenever the operator dies. K-05
         """
         name = self._layout.workload(self._name, action.shard)
         if action.discard and not self._keep_claims:
@@ -233,7 +233,7 @@ class ClusterObjects:
             raise Failed(f"StatefulSet {name} cannot be scaled: {error}") from error
 
     async def _delete_workload(self, action: DeleteWorkload, facts: Facts) -> None:
-        """Remove a shard that left: its claims unless they are kept, then its StatefulSet. K-05"""
+        """Delete a removed shard: its claims unless they are kept, then its StatefulSet. K-05"""
         found = facts.workload
         if found is None:
             return
@@ -245,7 +245,7 @@ class ClusterObjects:
     # Sizes
 
     async def _grow(self, action: GrowVolume, _: Facts) -> None:
-        """Ask for a bigger volume, if it still is that claim."""
+        """Request a bigger volume, if it still is the same claim."""
         change = {
             "metadata": {"uid": action.uid},
             "spec": {"resources": {"requests": {"storage": str(action.size)}}},
@@ -261,7 +261,7 @@ class ClusterObjects:
             raise Failed(f"claim {action.claim} cannot grow: {error}") from error
 
     async def _resize(self, action: ResizePod, _: Facts) -> None:
-        """Give exactly this pod other resources while it runs, if the cluster can."""
+        """Give exactly this pod other resources while it runs, if the cluster supports it."""
         resources: dict[str, dict[str, str]] = {}
         for name, amount in action.resources:
             part, resource = name.split(".", 1)

@@ -1,7 +1,7 @@
-"""Keeps the objects of a database as `manifests` wants them, and removes what is left over.
+"""Keeps the objects of a database as `manifests` wants them, and deletes what is left over.
 
 Each object is applied server-side under one field manager and stamped; nothing is sent while the
-stamp says that nothing changed. An object of somebody else is never touched, whether the cache
+stamp says that nothing changed. An object with another owner is never changed, whether the cache
 shows it or not: see `ownership`. IN-19, K-28
 """
 
@@ -48,11 +48,11 @@ _PRUNED = frozenset(
 
 
 class ChildError(Exception):
-    """The objects of a database cannot be what they should; the message says which and why."""
+    """The objects of a database cannot be as they should; the message says which and why."""
 
 
 class _Built(msgspec.Struct, frozen=True):
-    """What was worked out last for a database, and from what."""
+    """The last manifests of a database, and their input."""
 
     meta: Any
     spec: Any
@@ -85,7 +85,7 @@ class Children:
         self._writes: dict[str, int] = {}  # by the database's uid
 
     def as_run(self, redis: Redis) -> tuple[Redis, RedisSpec | None]:
-        """Return a database in the mode that it is run in, and the spec that it becomes, if any."""
+        """Return a database in the mode that it is run in, and the spec it changes to, if any."""
         key = (redis.metadata.namespace, redis.metadata.name)
         return as_run(redis, self._world.workloads_of(key), self._world.claims_of(key))
 
@@ -97,7 +97,7 @@ class Children:
         *,
         becomes: RedisSpec | None = None,
     ) -> Facts:
-        """Return what `manifests` needs to know besides the spec."""
+        """Return what `manifests` needs to know in addition to the spec."""
         key = (redis.metadata.namespace, redis.metadata.name)
         version = _version(redis, entry)
         layout = layout_of(redis)
@@ -110,7 +110,13 @@ class Children:
         adopted = pods_to_adopt(redis, (pod.metadata for pod in self._world.pods_of(key)))
         pods = adopted | pods
         if all(count == 0 for count in pods.values()):
-            pods = {}  # asleep, or nothing there yet: the spec alone says how many
+            pods = {}  # hibernated, or nothing there yet: the spec alone says how many
+        watching = layout.sentinels.group if layout.sentinels is not None else None
+        left_out = [
+            layout.group_told(pod.metadata.labels or {}) or 0
+            for pod in self._world.pods_of(key)
+            if is_left_out(pod)
+        ]
         return Facts(
             version=version,
             image=redis.spec.image or entry.image,
@@ -129,12 +135,13 @@ class Children:
             accepted=self._accepted(key) if redis.status.binding is not None else None,
             persistence=self._persistence(key),
             holds_losses=_holds_losses(redis),
-            sidecar_broken=any(map(is_left_out, self._world.pods_of(key))),
+            sidecar_broken=any(group != watching for group in left_out),
+            sentinel_sidecar_broken=any(group == watching for group in left_out),
             becomes=becomes,
         )
 
     def endpoints(self, redis: Redis) -> Endpoints:
-        """Return where clients reach the database: names, or addresses where nothing resolves."""
+        """Return where clients reach the database: names, or addresses where there is no DNS."""
         namespace, name = redis.metadata.namespace, redis.metadata.name
 
         layout = layout_of(redis)
@@ -152,7 +159,7 @@ class Children:
         )
 
     def _address(self, service_key: Key) -> str:
-        """Return the address of a Service, for bindings and endpoints that name no host."""
+        """Return the address of a Service, for bindings and endpoints without host names."""
         if not self._binding_addresses:
             return ""
         service = self._world.child(("v1", "Service"), service_key)
@@ -178,9 +185,9 @@ class Children:
         return ""
 
     def recorded(self, raw: Manifest) -> Manifest:
-        """Return a database as it was when its objects were last made from its spec.
+        """Return a database with the spec that its objects were last made from.
 
-        The spec is what the ConfigMap of this very object is marked with; without such a mark there
+        The ConfigMap of this very object is annotated with the spec; without the annotation there
         is none.
         """
         meta = raw["metadata"]
@@ -191,18 +198,18 @@ class Children:
         try:
             spec = msgspec.json.decode(found.metadata.annotation(names.SPEC_ANNOTATION))
         except msgspec.DecodeError:
-            spec = None  # somebody wrote on it
+            spec = None  # the annotation was edited
         return {**raw, "spec": spec}
 
     def recorded_mode(self, raw: Manifest) -> Mode | None:
-        """Return the mode in which a database was last followed, if one is recorded."""
+        """Return the mode in which a database was last reconciled, if one is recorded."""
         try:
             return Mode((self.recorded(raw)["spec"] or {}).get("mode"))
         except ValueError:
             return None
 
     def chosen(self, redis: Redis) -> str:
-        """Return the version of the spec's engine that the database was last made with. IN-29"""
+        """Return the version of the spec's engine that the database was created with. IN-29"""
         found = self._config_map((redis.metadata.namespace, redis.metadata.name))
         return chosen_version(redis, found.metadata if found is not None else None)
 
@@ -210,35 +217,36 @@ class Children:
         return self._world.child(("v1", "ConfigMap"), (key[0], names.config_map(key[1])))
 
     def _once_set(self, key: Key) -> frozenset[str]:
-        """Return the directives that the spec has or had, as the ConfigMap is marked with them."""
+        """Return the directives that the spec has or had, from the annotation of the ConfigMap."""
         found = self._config_map(key)
         marked = found.metadata.annotation(names.SETTINGS_ANNOTATION) if found is not None else ""
         return frozenset(marked.split())
 
     def _accepted(self, key: Key) -> dict[str, str] | None:
-        """Return the live values that servers took, as the ConfigMap is marked with them."""
+        """Return the values that servers accepted live, from the annotation of the ConfigMap."""
         found = self._config_map(key)
         marked = found.metadata.annotation(names.ACCEPTED_ANNOTATION) if found is not None else ""
         try:
             return msgspec.json.decode(marked, type=dict[str, str]) if marked else None
         except msgspec.DecodeError:
-            return None  # somebody wrote on it
+            return None  # the annotation was edited
 
     def _persistence(self, key: Key) -> Persistence | None:
-        """Return the kind of persistence that pods start with, as the ConfigMap is marked."""
+        """Return the kind of persistence that pods start with, from the annotation."""
         found = self._config_map(key)
         marked = found.metadata.annotation(names.PERSISTENCE_ANNOTATION) if found else ""
         try:
             return Persistence(marked) if marked else None
         except ValueError:
-            return None  # somebody wrote on it
+            return None  # the annotation was edited
 
     async def accept(
         self, redis: Redis, facts: Facts, taken: Mapping[str, str], *, persisted: bool = False
     ) -> Facts:
-        """Let pods start with what servers have taken; return what is so.
+        """Let pods start with what servers have accepted; return the facts after that.
 
-        That is the proposed values that one has, and the kind of persistence whose files all have.
+        These are the proposed values that a server has, and the kind of persistence whose files all
+        have.
         """
         changes = facts.persistence not in (None, redis.spec.persistence)
         if changes and persisted:
@@ -264,11 +272,11 @@ class Children:
         return self._writes.get(redis.metadata.uid, 0)
 
     async def ensure(self, redis: Redis, facts: Facts) -> None:
-        """Make every object what it should be, and delete what no longer should be.
+        """Make every object as it should be, and delete those that should not exist.
 
-        One that cannot be does not stop the others; only workloads wait for what their pods need.
+        An object that fails does not stop the others; only workloads wait for what their pods need.
 
-        Errors: `ChildError` that tells of every object that could not be brought in order.
+        Errors: `ChildError` that names every object that could not be brought up to date.
         """
         meta = redis.metadata
         self._uids[meta.namespace, meta.name] = meta.uid
@@ -281,7 +289,7 @@ class Children:
         self._raise(problems)
 
     async def ensure_surroundings(self, redis: Redis, facts: Facts) -> None:
-        """Keep up what a refused version or size does not touch: neither files nor workloads.
+        """Keep up objects that a refused version or size does not affect: no files, no workloads.
 
         Errors: `ChildError`.
         """
@@ -291,14 +299,14 @@ class Children:
         self._raise(await self._ensure_all(redis, wanted))
 
     async def ensure_secrets(self, redis: Redis, facts: Facts) -> None:
-        """Make the Secrets alone what they should be. Raises `ChildError`."""
+        """Make only the Secrets as they should be. Raises `ChildError`."""
         wanted = [d for d in self._build(redis, facts) if d["kind"] == "Secret"]
         self._raise(await self._ensure_all(redis, wanted))
 
     def _build(self, redis: Redis, facts: Facts) -> tuple[Manifest, ...]:
-        """Return what `manifests` wants, worked out once as long as nothing it knows changes.
+        """Return the manifests, built once as long as their input does not change.
 
-        Of metadata it knows the name and the marks, not what the server counts.
+        Of the metadata, only the name and the annotations are input, not the server's counters.
         """
         meta = redis.metadata
         key = (meta.namespace, meta.name)
@@ -348,9 +356,9 @@ class Children:
             raise ChildError(f"{what} {error.limitation}") from None
 
     def _is_orphaned(self, redis: Redis) -> bool:
-        """Tell whether a deletion that is held back (`protected`) took the owner off our objects.
+        """Whether a deletion that is blocked (`protected`) removed the owner from the objects.
 
-        They are not adopted again, or they would go with the database once it is let go. K-31
+        They are not adopted again, or they would be deleted with the database later. K-31
         """
         meta = redis.metadata
         return meta.is_being_deleted and any(
@@ -362,11 +370,11 @@ class Children:
     async def _apply(
         self, redis: Redis, kind: Kind[Any], document: Manifest, observed: Any
     ) -> None:
-        """Apply one object over what is there; what is not there is made without any force."""
+        """Apply one object over the existing one; a missing one is created without force."""
         version = ""
         if document["kind"] == "StatefulSet" and observed is not None:
-            # How many pods there are is decided by plans alone: what is there is kept, and only
-            # over the very version that it was read from.
+            # Only plans decide how many pods there are: the number is kept, and only over the
+            # very version that it was read from.
             spec = {**document["spec"], "replicas": observed.spec.replicas}
             document = {**document, "spec": spec}
             version = observed.metadata.resource_version
@@ -394,7 +402,7 @@ class Children:
             )
 
     async def _prune(self, redis: Redis, wanted: tuple[Manifest, ...]) -> None:
-        """Delete our own objects that `manifests` does not want any more."""
+        """Delete the database's objects that `manifests` does not want any more."""
         key = (redis.metadata.namespace, redis.metadata.name)
         keep = {(d["apiVersion"], d["kind"], d["metadata"]["name"]) for d in wanted}
         for kind in MANAGED_KINDS:
@@ -421,7 +429,7 @@ class Children:
 
 
 def _holds_losses(redis: Redis) -> bool:
-    """Tell whether data of a database that was in use may not be replaced by nothing."""
+    """Whether data of a database that was in use may not be replaced by nothing."""
     everything = layout_of(redis).everything
     text = redis.metadata.annotations.get(ACCEPT_LOSS, "")
     accepted = read_acceptance(text, everything=everything)
@@ -430,10 +438,9 @@ def _holds_losses(redis: Redis) -> bool:
 
 
 def _is_frozen(document: Manifest, observed: Any, error: Invalid) -> bool:
-    """Tell whether a StatefulSet differs only in what never changes: the size of its claims.
+    """Whether a StatefulSet differs only in an immutable field: the size of its claims.
 
-    Then it is recreated and adopts the pods. Anything else that is wrong with it would keep it
-    from being made again. IN-03
+    Then it is recreated and adopts the pods. Any other problem would prevent its creation. IN-03
     """
     fields = [(cause.field, cause.reason) for cause in error.causes]
     return (
@@ -444,7 +451,7 @@ def _is_frozen(document: Manifest, observed: Any, error: Invalid) -> bool:
 
 
 def redis_owner(redis: Redis) -> Manifest:
-    """Return a database as an owner: what names it and no more."""
+    """Return a database as an owner: only what names it."""
     meta = redis.metadata
     named = {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid}
     return {"apiVersion": redis.api_version, "kind": redis.kind, "metadata": named}

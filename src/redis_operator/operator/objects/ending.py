@@ -1,7 +1,7 @@
-"""The end of a database: the finalizer that holds it, and what becomes of its volumes.
+"""The deletion of a database: its finalizer, and what happens to its volumes.
 
-Servers are not asked anything: an unreachable Redis never keeps an object from going. Children go
-by their owner references; claims go only when the policy says so. K-21, K-22
+Servers are not asked anything: an unreachable Redis never blocks a deletion. Children are deleted
+by their owner references; claims are deleted only when the policy says so. K-21, K-22
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from redis_operator.operator.world import REDISES
 __all__ = ["FINALIZER", "Ending", "is_protected"]
 
 FINALIZER: Final = "redisoperator.dev/database"
-_ORPHAN: Final = "orphan"  # what a deletion that orphans leaves for the garbage collector
+_ORPHAN: Final = "orphan"  # the finalizer of a deletion that orphans, for the garbage collector
 
 
 class Ending:
@@ -36,24 +36,24 @@ class Ending:
         self._finalizer = Finalizer(client, REDISES, FINALIZER)
 
     async def around(self, raw: Manifest, follow: Callable[[], Awaitable[Outcome]]) -> Outcome:
-        """Follow a database that the finalizer holds; or, at its end, deal with the volumes.
+        """Reconcile a database that has the finalizer; or, at its deletion, deal with the volumes.
 
-        The database is read once more then: what a cache shows may be one that went long ago, and a
-        new one of the same name may stand in its place. K-07, K-31
+        The database is read again then: a cache may show an object that is long gone, and a new one
+        with the same name may exist. K-07, K-31
         """
         return await self._finalizer.around(raw, follow=follow, clean_up=self._clean_up)
 
     async def _clean_up(self, live: Manifest) -> Outcome | None:
         if is_protected(live):
-            return Done()  # since a moment; the change comes as an event
+            return Done()  # for a moment; the change comes as an event
         if not _keeps_volumes(live, backed_up=self._is_backed_up(live)):
             await self._delete_volumes(live["metadata"])
         return None
 
     async def _delete_volumes(self, meta: Manifest) -> None:
-        """Delete the claims of this same database, and its workloads, which would make new ones.
+        """Delete the claims of this same database, and its workloads, which would create new ones.
 
-        Whoever orphans the database's objects keeps its servers, and they need their claims.
+        A deletion that orphans the objects keeps the servers, and they need their claims.
         """
         page = await self._client.list(
             STATEFUL_SETS.plain(), namespace=meta["namespace"], labels=_label(meta)
@@ -88,7 +88,7 @@ class Ending:
 
 
 def is_protected(raw: Manifest) -> bool:
-    """Tell whether the spec forbids to carry out a deletion."""
+    """Whether the spec forbids the deletion."""
     deletion = (raw.get("spec") or {}).get("deletion") or {}
     return deletion.get("protected") is True
 
@@ -103,7 +103,7 @@ def _is_owned(workload: Manifest, uid: str) -> bool:
 
 
 def _identity(workload: Manifest) -> str:
-    """Return what the volumes of a workload are marked with."""
+    """Return the identity that the volumes of a workload are marked with."""
     for template in workload["spec"].get("volumeClaimTemplates") or ():
         marks = template["metadata"].get("annotations") or {}
         return str(marks.get(IDENTITY_ANNOTATION, ""))
@@ -111,9 +111,9 @@ def _identity(workload: Manifest) -> str:
 
 
 def _keeps_volumes(raw: Manifest, *, backed_up: bool) -> bool:
-    """Tell whether the spec keeps data after the end; a spec that cannot be read keeps them.
+    """Whether the spec keeps data after the deletion; a spec that cannot be read keeps it.
 
-    So does one that wants a backup while there is none.
+    So does a spec that wants a backup while there is none.
     """
     spec = raw.get("spec") or {}
     policy = (spec.get("deletion") or {}).get("policy", "Delete")

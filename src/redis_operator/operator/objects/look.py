@@ -35,7 +35,7 @@ SERVER: Final = "server"  # the container that runs the server
 _ZONE: Final = "topology.kubernetes.io/zone"
 _REVISION: Final = "controller-revision-hash"
 _LONGEST: Final = 200
-# What the engines say of files that they cannot read, whatever their version.
+# What the engines say about files that they cannot read, whatever their version.
 _BROKEN: Final = (
     "Bad file format reading the append only file",
     "Unexpected end of file reading the append only file",
@@ -47,7 +47,7 @@ _BROKEN: Final = (
     "Unexpected EOF reading RDB file",
     "Internal error in RDB reading",
 )
-# Said when memory ran out while files were read: they are as good as before.
+# Said when memory ran out while files were loaded: the files are intact.
 _NO_MEMORY: Final = ("failed allocating", "Out Of Memory")
 _STARTING: Final = ("ContainerCreating", "PodInitializing", "")
 _RESIZES: Final = ("PodResizePending", "PodResizeInProgress")
@@ -55,7 +55,7 @@ _DRAINED: Final = frozenset({"node.kubernetes.io/unschedulable"})
 
 
 def pod_seen(layout: Layout, database: str, pod: Pod, nodes: Mapping[str, Node]) -> seen.Pod | None:
-    """Return a pod as planning sees it; None when it is not one of the database's."""
+    """Return a pod as planning sees it; None when it is not a pod of the database."""
     place = layout.place_of(database, pod.metadata.name, pod.metadata.labels)
     if place is None:
         return None
@@ -91,7 +91,7 @@ def pod_seen(layout: Layout, database: str, pod: Pod, nodes: Mapping[str, Node])
 
 
 def lacking_labels(layout: Layout, database: str, pod: Pod) -> tuple[tuple[str, str], ...]:
-    """Return the labels a pod of this database must have and does not, by its name. K-27"""
+    """Return the labels that a pod of this database must have and does not, by its name. K-27"""
     place = layout.place_of(database, pod.metadata.name)
     if place is None:
         return ()
@@ -111,13 +111,13 @@ def _phase(pod: Pod) -> seen.PodPhase:
 
 
 def _is_ready(pod: Pod) -> bool:
-    """Tell whether the server is ready: what else runs in the pod must not hold the database up."""
+    """Whether the server is ready: other containers of the pod must not block the database."""
     server = _server_status(pod)
     return server.ready if server is not None else _condition(pod, "Ready")
 
 
 def is_left_out(pod: Pod) -> bool:
-    """Tell whether no Service would lead to a server that is ready, for a container beside it."""
+    """Whether no Service selects a server that is ready, because of a sidecar container."""
     server = _server_status(pod)
     if server is None or not server.ready or pod.metadata.is_deleting:
         return False
@@ -135,7 +135,7 @@ def _condition(pod: Pod, kind: str) -> bool:
 
 
 def _waiting(pod: Pod) -> str:
-    """Return in words why a pod does not run."""
+    """Describe why a pod does not run."""
     for condition in pod.status.conditions or ():
         if condition.type == "PodScheduled" and condition.status == "False":
             return f"{condition.reason}: {condition.message}"
@@ -146,7 +146,7 @@ def _waiting(pod: Pod) -> str:
         waiting = status.state.waiting
         if waiting is not None and waiting.reason not in _STARTING:
             said = f"{waiting.reason}: {waiting.message}" if waiting.message else waiting.reason
-            last = _last_words(status)
+            last = _last_line(status)
             end = f", which ended with: {last}" if last else ""
             return f"{said} (container {status.name}){end}"
     return ""
@@ -162,8 +162,8 @@ def _end(status: ContainerStatus) -> Terminated | None:
     return status.state.terminated or status.last_state.terminated
 
 
-def _last_words(status: ContainerStatus) -> str:
-    """Return the last line a container that failed wrote, with the setting that it is about."""
+def _last_line(status: ContainerStatus) -> str:
+    """Return the last line of a failed container, with the directive that it is about."""
     end = _end(status)
     lines = [line.strip() for line in end.message.splitlines()] if end is not None else []
     last = next((line for line in reversed(lines) if line), "")
@@ -182,7 +182,7 @@ def _killed_for_memory_at(pod: Pod) -> float:
 
 
 def memory_limit(pod: Pod) -> int:
-    """Return how many bytes the server's container may use; 0: as many as there are."""
+    """Return how many bytes the server's container may use; 0: unlimited."""
     for container in pod.spec.containers or ():
         if container.name == SERVER:
             return int(parse_quantity((container.resources.limits or {}).get("memory", 0)) or 0)
@@ -190,7 +190,7 @@ def memory_limit(pod: Pod) -> int:
 
 
 def _limit_in_force(pod: Pod) -> int:
-    """Return the memory a server may count on: a resize is in force when its node says so."""
+    """Return the memory that a server has: a resize is in effect when its node says so."""
     asked, status = memory_limit(pod), _server_status(pod)
     if not asked or status is None or status.resources is None:
         return asked
@@ -199,7 +199,7 @@ def _limit_in_force(pod: Pod) -> int:
 
 
 def _resources(spec: PodSpec) -> tuple[tuple[str, str], ...]:
-    """Return the resources of the server as a pod has them: a request is its limit if not given."""
+    """Return the resources of the server as in a pod: a missing request equals the limit."""
     for container in spec.containers or ():
         if container.name == SERVER:
             limits = dict(container.resources.limits or {})
@@ -211,7 +211,7 @@ def _resources(spec: PodSpec) -> tuple[tuple[str, str], ...]:
 
 
 def _resizing(pod: Pod) -> str:
-    """Return why new resources of a pod are not in force yet, if it has any."""
+    """Return why new resources of a pod are not in effect yet, if it has any."""
     for condition in pod.status.conditions or ():
         if condition.type in _RESIZES and condition.is_true:
             return f"{condition.reason or 'InProgress'}: {condition.message}".removesuffix(": ")
@@ -219,7 +219,7 @@ def _resizing(pod: Pod) -> str:
 
 
 def _unloadable(pod: Pod) -> str:
-    """Return what a server that is not up said of its files at its last end, if it was that."""
+    """Return what a server that is not up said about its files when it ended, if it did."""
     status = _server_status(pod)
     end = _end(status) if status is not None else None
     if status is None or end is None or status.ready:
@@ -234,7 +234,7 @@ def _unloadable(pod: Pod) -> str:
 
 
 def _data_missing(pod: Pod) -> bool:
-    """Tell whether a server that is not up found at its last start that its files are gone."""
+    """Whether a server that is not up found at its last start that its files are gone."""
     status = _server_status(pod)
     end = _end(status) if status is not None else None
     return (
@@ -247,7 +247,7 @@ def _is_drained(node: Node) -> bool:
 
 
 def has_ended(pod: Pod) -> bool:
-    """Tell whether the kubelet says that the server's container does not run."""
+    """Whether the kubelet reports that the server's container does not run."""
     for status in pod.status.container_statuses or ():
         if status.name == SERVER:
             ended = status.state.terminated is not None

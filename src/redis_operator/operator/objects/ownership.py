@@ -1,9 +1,9 @@
-"""Whose an object is that has the name of one of ours. Pure.
+"""Who owns an object that has the name of one of the database's objects. Pure.
 
-Names are taken by whoever was first. An object is a database's own when this very database controls
-it, or when nothing controls it and it carries the database's label: that is how a person hands an
-object over, and how objects are found again that were orphaned by a deletion. Everything else is
-refused by name and left alone. K-28
+Names belong to whoever was first. An object is a database's own when this very database controls
+it, or when it has no controller and has the database's label: that is how a person hands an object
+over, and how objects are found again that were orphaned by a deletion. All others are refused by
+name and left alone. K-28
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["chosen_version", "limitation", "pods_to_adopt"]
 
 
 def limitation(redis: Redis, found: ObjectMeta | None) -> str | None:
-    """Return why an object is not this database's to change, or None when it is, or is absent."""
+    """Return why a database may not change an object, or None when it may or there is none."""
     if found is None:
         return None
     controller = next((owner for owner in found.owner_references or () if owner.controller), None)
@@ -45,12 +45,13 @@ def limitation(redis: Redis, found: ObjectMeta | None) -> str | None:
 
 
 def pods_to_adopt(redis: Redis, pods: Iterable[ObjectMeta]) -> dict[int, int]:
-    """Return how many pods the StatefulSet of each shard is created with, where it has none now.
+    """Return how many pods the StatefulSet of each shard is created with, if it has none now.
 
-    It adopts what is there, and ends every pod beyond its number: a pod too few is one ended. Pods
-    lose their owner one after the other, and a cache may show some of them with the owner that is
-    gone: as soon as one of a shard has none, or there are more than the spec asks for, all count.
-    Where all have an owner still they are on their way out with it, and the spec says how many.
+    It adopts the existing pods, and ends every pod beyond its number: a number that is too low ends
+    pods. Pods lose their owner one after the other, and a cache may show some of them with the
+    owner that is gone: as soon as one of a shard has none, or there are more than the spec asks
+    for, all count. If all still have an owner they are being deleted with it, and the spec says how
+    many.
     """
     layout = layout_of(redis)
     groups = layout.groups(redis.spec)
@@ -71,9 +72,9 @@ def pods_to_adopt(redis: Redis, pods: Iterable[ObjectMeta]) -> dict[int, int]:
 
 
 def chosen_version(redis: Redis, config_map: ObjectMeta | None) -> str:
-    """Return the version of the spec's engine that the database was last made with. IN-29
+    """Return the version of the spec's engine that the database was created with. IN-29
 
-    Its ConfigMap is marked with it.
+    Its ConfigMap is annotated with it.
     """
     if config_map is None or limitation(redis, config_map) is not None:
         return ""

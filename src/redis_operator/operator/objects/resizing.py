@@ -1,4 +1,4 @@
-"""Whether this cluster changes the resources of pods that run: discovery tells, when needed."""
+"""Whether this cluster can resize running pods: from discovery, when needed."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _TIMEOUT = 5.0
 
 
 class Resizing:
-    """What one API server can, asked once: a newer one means a new process or a refused call."""
+    """The ability of one API server, asked once: a newer one means a restart or a refused call."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._served: bool | None = None
 
     async def is_possible(self, pods: Iterable[Pod], workloads: Iterable[Workload]) -> bool:
-        """Tell whether pods can be resized; false without asking when none differs in its size."""
+        """Whether pods can be resized; False without asking when none differs in its size."""
         wanted = {workload.shard: workload for workload in workloads}
         differing = any(
             pod.shape and pod.shape == found.shape and pod.resources != found.resources

@@ -1,7 +1,7 @@
-"""Actions on servers: what they say right before, what is done, and whether it took effect.
+"""Actions on servers: the live facts right before, the effect, and whether it took effect.
 
-Every function here may be repeated. A `Refused` means that nothing was done; a `RedisError` that
-the effect is unknown and the next observation will show it.
+Every function here may be repeated. A `Refused` means that nothing was done; a `RedisError` means
+that the effect is unknown and the next observation will show it.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ __all__ = ["BUS_PORT", "PORT", "Servers", "version_of"]
 PORT, BUS_PORT = 6379, 16379
 _TIMEOUT = 2.0
 _PROMOTION_SECONDS = 6.0
-_ENDED_SECONDS = 0.5  # an election that was in progress when the primary ended may still be won
+_ENDED_SECONDS = 0.5  # an election that was in progress when the primary ended may still succeed
 _PAUSE_MILLISECONDS = 3000
 _MODES = {
     FailoverMode.PLAIN: commands.FailoverMode.COORDINATED,
@@ -79,7 +79,7 @@ _OnServer: TypeAlias = (
 
 
 class Servers:
-    """The servers of one database during one pass: how to reach each pod's."""
+    """The servers of one database during one pass, by pod."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class Servers:
         self._reaching: dict[At, asyncio.Task[Connection]] = {}
 
     async def open(self, pod: str, uid: str) -> Connection:
-        """Return a connection to the server of exactly this pod, whoever it says it is."""
+        """Return a connection to the server of exactly this pod, whatever id it has."""
         target = self._targets.get(pod)
         if target is None or target.uid != uid:
             raise Refused(f"{pod} was recreated")
@@ -111,7 +111,7 @@ class Servers:
         return connection
 
     async def facts(self, pod: str, uid: str) -> ServerFacts:
-        """Ask the server of exactly this pod what it is and holds."""
+        """Ask the server of exactly this pod for its facts."""
         return await self.dialect.facts(await self.open(pod, uid))
 
     def effects(self) -> Effects:
@@ -134,12 +134,12 @@ class Servers:
         }
 
     async def _read(self, action: _OnServer) -> Facts:
-        """Ask the server an action is about what it is, owns and holds."""
+        """Ask the server of an action for its role, slots and keys."""
         connection = await self.reach(action.node)
         return Facts(server=await self.dialect.facts(connection))
 
     async def own_connection(self, at: At) -> Connection:
-        """Open a connection of one's own to a server, for work that takes long. Close it."""
+        """Open a separate connection to a server, for long work. The caller closes it."""
         await self.reach(at)
         target = self._targets[at.pod]
         return await connect(
@@ -149,7 +149,7 @@ class Servers:
     async def at_addresses(
         self, addresses: Iterable[str], *, all_of_them: bool = False
     ) -> list[Connection]:
-        """Return connections to those of our servers that are at these addresses and answer."""
+        """Return connections to those servers of the database that are at these addresses."""
         wanted = set(addresses)
         found = []
         for target in self._targets.values():
@@ -163,14 +163,14 @@ class Servers:
         return found
 
     async def _meet(self, action: Meet, _: Facts) -> None:
-        """Introduce two servers that are both who we think they are."""
+        """Introduce two servers by CLUSTER MEET, after both ids were checked."""
         node, _peer = await asyncio.gather(
             self._reach_once(action.node), self._reach_once(action.peer)
         )
         await node.run(commands.meet(action.peer.ip, PORT, BUS_PORT), timeout=_TIMEOUT)
 
     async def _reach_once(self, at: At) -> Connection:
-        """Reach a server together with whoever else is asking who it is in this moment.
+        """Reach a server, sharing the check of its id with other calls at the same time.
 
         A new database of 30 servers has 435 introductions, all at the same time.
         """
@@ -181,11 +181,11 @@ class Servers:
         return await asyncio.shield(task)
 
     async def _tune(self, action: TuneForBootstrap, _: Facts) -> None:
-        """Shorten timeouts of a server that holds nothing."""
+        """Shorten the timeouts of a server that holds nothing."""
         await _set_config(await self.reach(action.node), action.values)
 
     async def _set_epoch(self, action: SetConfigEpoch, _: Facts) -> None:
-        """Give a fresh server its own epoch."""
+        """Give a new server its own epoch."""
         connection = await self.reach(action.node)
         try:
             await connection.run(commands.set_config_epoch(action.epoch), timeout=_TIMEOUT)
@@ -213,12 +213,12 @@ class Servers:
         await connection.run(command, timeout=_TIMEOUT)
 
     async def _unassign(self, action: UnassignSlots, _: Facts) -> None:
-        """Let a server forget who it takes for the owner of slots that have none. I3"""
+        """Let a server forget the presumed owner of slots that have none. I3"""
         connection = await self.reach(action.node)
         await connection.run(commands.delete_slots(action.slots), timeout=_TIMEOUT)
 
     async def _inherit(self, action: InheritSlots, facts: Facts) -> None:
-        """Let a promoted replica claim what its dead primary owned, in an epoch of its own. I3"""
+        """Let a promoted replica claim the slots of its dead primary, in an epoch of its own. I3"""
         connection = await self.reach(action.node)
         server = _known(facts)
         # Only a slot that comes from another node gives its owner a new epoch: any node will do.
@@ -239,14 +239,14 @@ class Servers:
         await _until_known(connection, commands.replicate(action.primary.id), action.node.pod)
 
     async def _forget(self, action: Forget, facts: Facts) -> None:
-        """Have one server forget an id that owns nothing but what was given up. I3, I11"""
+        """Have one server forget an id that owns nothing but slots that were given up. I3, I11"""
         if all(peer.id != action.id for peer in _known(facts).peers):
             return
         connection = await self.reach(action.node)
         await connection.run(commands.forget(action.id), timeout=_TIMEOUT)
 
     async def _close_slots(self, action: CloseSlots, _: Facts) -> None:
-        """End moves that lead nowhere."""
+        """Close slots whose migration has no other end."""
         connection = await self.reach(action.node)
         answers = await connection.run_all(
             [commands.set_slot_stable(slot) for slot in action.slots], timeout=_TIMEOUT
@@ -274,7 +274,7 @@ class Servers:
                 ) from error
 
     async def _reset_empty(self, action: ResetEmptyNode, _: Facts) -> None:
-        """Give a server that holds no key a new identity. I1, I3"""
+        """Give a server that holds no key a new node id. I1, I3"""
         connection = await self.reach(action.node)
         await connection.run(commands.reset_hard(), timeout=_TIMEOUT)
 
@@ -290,11 +290,11 @@ class Servers:
             await connection.run(commands.failover(_MODES[action.mode]), timeout=_TIMEOUT)
         except ReplyError:
             if (await self.dialect.facts(connection)).is_primary:
-                return  # another asked as well, and was faster. CL-23
+                return  # another request was faster. CL-23
             raise
 
     async def check_fence(self, action: Failover | Promote) -> None:
-        """Find out again that the old primary acknowledges nothing any more."""
+        """Check again that the old primary does not acknowledge writes any more."""
         match action.fence:
             case Fence.HANDSHAKE | Fence.NEVER_LED | Fence.DEPOSED:
                 facts = FenceFacts()
@@ -325,14 +325,15 @@ class Servers:
     async def _existing(self, action: Failover | Promote) -> FenceFacts:
         """Read pods from the API that were not observed: one that exists may be the primary. K-27
 
-        The caches hold what carries our label, and may be late; a read by name sees every pod.
+        The caches only hold pods with the operator's label, and may be late; a read by name sees
+        all.
         """
         found = await asyncio.gather(*(self._pods.read(pod) for pod in action.unseen))
         pairs = zip(action.unseen, found, strict=True)
         return FenceFacts(existing=tuple(pod for pod, live in pairs if live is not None))
 
     async def _restarted(self, action: Failover | Promote) -> FenceFacts:
-        """Ask a server that led before what it is now."""
+        """Ask a server that led before for its facts now."""
         try:
             server = await self.facts(action.primary_pod, action.primary_uid)
         except RedisError as error:
@@ -356,9 +357,9 @@ class Servers:
         require(why)
 
     async def _handing_over(self, action: Failover) -> Connection | None:
-        """Return the link to a primary that takes part in its own replacement.
+        """Return the link to a primary that takes part in its own switchover.
 
-        Once it has ended, only force replaces it: waiting for the planned way is an outage.
+        Once it has ended, only FORCE replaces it: waiting for the planned switchover is an outage.
         """
         target = self._targets.get(action.primary_pod)
         if action.fence is not Fence.HANDSHAKE or target is None:
@@ -369,7 +370,7 @@ class Servers:
             return None
 
     async def _promoted(self, action: Failover) -> None:
-        """Wait until a server says that it is a primary. OK to the request meant only `started`."""
+        """Wait until a server says that it is a primary: the reply OK only meant `started`."""
         connection = await self.reach(action.node)
         primary = await self._handing_over(action)
         ended: float | None = None
@@ -419,7 +420,7 @@ async def _knock(target: Target | None) -> FenceFacts:
 
 
 async def _until_known(connection: Connection, command: Command[None], pod: str) -> None:
-    """Repeat a command that fails while two servers are still shaking hands."""
+    """Repeat a command that fails while the handshake of two servers is in progress."""
     last: ReplyError | None = None
     for _ in range(100):
         try:
@@ -433,7 +434,7 @@ async def _until_known(connection: Connection, command: Command[None], pod: str)
 
 
 async def version_of(connection: Connection) -> Version:
-    """Ask a server which engine and version it is."""
+    """Ask a server for its engine and version."""
     info = await connection.run(commands.info(), timeout=_TIMEOUT)
     version = parse_version(info.server.engine, info.server.version)
     if version is None:

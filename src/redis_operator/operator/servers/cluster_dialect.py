@@ -1,4 +1,4 @@
-"""How servers of mode Cluster are spoken to: by their node id, with what they say of each other."""
+"""The questions to servers of mode Cluster: identified by node id, with views of each other."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ async def _identity(connection: Connection) -> str:
 
 
 async def _facts(connection: Connection) -> ServerFacts:
-    """Ask a server what it is, owns and holds, in one round trip."""
+    """Ask a server for its role, slots and keys, in one round trip."""
     questions: list[Command[Any]] = [
         commands.cluster_nodes(),
         commands.dbsize(),
@@ -102,9 +102,9 @@ async def _facts(connection: Connection) -> ServerFacts:
 
 
 def _peer_of(node: ClusterNode) -> Peer:
-    """Return what a server says about another one: the same object for the same line.
+    """Return the view that a server has of another one: the same object for the same line.
 
-    Planning tells by that who says the same, without comparing what they say.
+    Planning compares views by identity, without comparing their content.
     """
     known = _PEERS.get(id(node))
     if known is not None:
@@ -118,7 +118,7 @@ def _peer_of(node: ClusterNode) -> Peer:
 
 _MOST_PEERS = 16384
 _PEERS: dict[int, tuple[ClusterNode, Peer]] = {}
-"""Lines, which are read once, by their identity; they are kept with it, so that it stays theirs."""
+"""Parsed lines by the identity of the line, which is kept too, so that its id stays valid."""
 
 
 def _made_peer(node: ClusterNode) -> Peer:
@@ -143,7 +143,7 @@ def _open_slots(myself: ClusterNode) -> tuple[OpenSlot, ...]:
 async def _jobs(
     connection: Connection, version: Version | None, myself: str, timeout: float
 ) -> tuple[Job, ...]:
-    """Return the atomic slot migrations that this server says are not at their end."""
+    """Return the atomic slot migrations of this server that are not finished."""
     if version is None:
         return ()
     if can(version, Ability.MIGRATESLOTS):
@@ -155,7 +155,7 @@ async def _jobs(
     try:
         jobs = await connection.run(question, timeout=timeout)
     except ReplyError:
-        return ()  # an engine that says it can and does not: then it runs none either
+        return ()  # the engine reports the ability without having it: then it runs none either
     return tuple(
         Job(
             id=job.name,
@@ -171,7 +171,7 @@ async def _jobs(
 async def _strays(
     connection: Connection, myself: ClusterNode, info: Info, *, count: bool
 ) -> Counted | NotCounted:
-    """Count keys in slots the server does not own: only a primary with keys can have any."""
+    """Count keys in slots that the server does not own: only a primary with keys can have any."""
     if myself.is_replica or not info.keys:
         return Counted()
     if not count:
@@ -180,13 +180,13 @@ async def _strays(
     try:
         return Counted(await count_keys(connection, foreign, timeout=_COUNT_SECONDS))
     except RedisError:
-        return NotCounted()  # too busy to count, which is not to say that it does not serve
+        return NotCounted()  # too busy to count, though it may still serve
 
 
 async def _weights(
     connection: Connection, myself: ClusterNode, info: Info, version: Version | None, *, ask: bool
 ) -> Weighed | NotWeighed:
-    """Weigh the slots of a server: by bytes where the engine tells them, else by keys."""
+    """Weigh the slots of a server: by bytes if the engine reports them, else by keys."""
     if myself.is_replica or not info.keys:
         return Weighed()
     if not ask:
@@ -204,16 +204,16 @@ async def _weights(
 
 
 async def _slot_bytes(connection: Connection, slots: SlotSet) -> tuple[tuple[int, int], ...]:
-    """Ask for the bytes of each slot; none where the engine does not keep them, or not for us."""
+    """Ask for the bytes of each slot; none if the engine does not report them, or not to us."""
     first, last = slots.ranges()[0][0], slots.ranges()[-1][1]
     try:
-        told = await connection.run(commands.slot_stats(first, first), timeout=_COUNT_SECONDS)
-        if not any("memory-bytes" in stats for _, stats in told):
+        answer = await connection.run(commands.slot_stats(first, first), timeout=_COUNT_SECONDS)
+        if not any("memory-bytes" in stats for _, stats in answer):
             return ()
-        told = await connection.run(commands.slot_stats(first, last), timeout=_COUNT_SECONDS)
+        answer = await connection.run(commands.slot_stats(first, last), timeout=_COUNT_SECONDS)
     except ReplyError:
         return ()
-    found = ((slot, stats.get("memory-bytes", 0)) for slot, stats in told)
+    found = ((slot, stats.get("memory-bytes", 0)) for slot, stats in answer)
     return tuple(pair for pair in found if pair[1])
 
 

@@ -1,7 +1,7 @@
-"""How the servers of one mode are spoken to: what they are asked, and by what they are known.
+"""The questions to the servers of one mode, and how they are identified.
 
-A mode brings its `Dialect`; whoever looks at servers or acts on them speaks it and never asks for
-the mode. What every server can tell is read here.
+A mode provides its `Dialect`; code that observes servers or acts on them uses it and never asks for
+the mode. What every server can report is read here.
 """
 
 from __future__ import annotations
@@ -31,40 +31,40 @@ T = TypeVar("T")
 
 
 class Question(Struct, frozen=True):
-    """Whom to ask and what, beyond the usual."""
+    """Which server to ask, and what in addition to the usual."""
 
     pod: Pod
     target: Target
-    directives: tuple[str, ...] = ()  # settings whose values are wanted
-    count_strays: bool = False  # look for keys in slots the server does not own
-    ended: bool = False  # the kubelet says that the container has ended
+    directives: tuple[str, ...] = ()  # directives whose values are wanted
+    count_strays: bool = False  # count keys in slots that the server does not own
+    ended: bool = False  # the kubelet reports that the container has ended
     mode: Mode = Mode.CLUSTER
 
 
 class Dialect(Struct, frozen=True):
-    """What servers of one mode are asked."""
+    """The questions to servers of one mode."""
 
     see: Callable[[Connection, Question, float, float], Awaitable[Seen]]
-    """Everything planning wants to know; with a time limit for each round trip, and the time."""
+    """Everything that planning needs; with a time limit for each round trip, and the time."""
     identity: Callable[[Connection], Awaitable[str]]
-    """Who it is: asked again right before anything is done to it. I11"""
+    """Its id: asked again right before any action on it. I11"""
     facts: Callable[[Connection], Awaitable[ServerFacts]]
-    """What preconditions want to know."""
+    """What preconditions need."""
     see_sentinel: Callable[[Connection, Question, float, float], Awaitable[SentinelSeen]] | None = (
         None
     )
-    """The same of a sentinel, where the mode has any."""
+    """The same for a sentinel, if the mode has any."""
     related: Callable[[tuple[Node, ...]], tuple[Node, ...]] = lambda nodes: nodes
-    """The servers with what only shows when all have answered."""
+    """The servers with facts that only follow from the answers of all."""
     effects: Callable[[Any, Any, Any], Mapping[Any, Any]] = lambda _servers, _passwords, _source: {}
-    """How actions of the mode's own are carried out, given the servers, the passwords, and what
-    there is to know of an external server."""
+    """How actions of this mode are carried out, given the servers, the passwords, and the
+    external server if there is one."""
 
 
 def common_questions(connection: Connection, question: Question) -> list[Command[Any]]:
-    """What every server is asked: the answers are for `common_fields`.
+    """The questions to every server: the answers are for `common_fields`.
 
-    Directives are asked for in one command where the server is known to understand it.
+    Directives are read in one command if the server is known to support it.
     """
     names, version = question.directives, connection.version
     together = names and version is not None and can(version, Ability.MULTI_CONFIG)
@@ -78,7 +78,7 @@ def common_questions(connection: Connection, question: Question) -> list[Command
 def common_fields(
     connection: Connection, question: Question, answers: list[Any], now: float
 ) -> dict[str, Any]:
-    """What every server tells of itself, as fields of `Seen`."""
+    """What every server reports about itself, as fields of `Seen`."""
     info: Info = must(answers[0])
     connection.version = parse_version(info.server.engine, info.server.version)
     keys = answers[1]

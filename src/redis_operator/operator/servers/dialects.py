@@ -1,4 +1,4 @@
-"""The table of modes: how the servers of each are spoken to."""
+"""The table of modes: the dialect of the servers of each."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""How servers and sentinels of mode Failover are spoken to.
+"""The questions to servers and sentinels of mode Failover.
 
-A server is known by its run id, another for each start, and names its primary by an address; a
-sentinel is known by the id that the others know it by.
+A server is identified by its run id, which changes with each start, and names its primary by an
+address; a sentinel is identified by the id that other sentinels use.
 """
 
 from __future__ import annotations

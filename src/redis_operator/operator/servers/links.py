@@ -1,12 +1,12 @@
-"""One open connection to each server, and what its end tells.
+"""One open connection to each server, and the evidence that its end gives.
 
-The kernel ends a connection within milliseconds of the end of the process at its other end, long
+The kernel closes a connection within milliseconds of the end of the process at its other end, long
 before any timeout. So the operator keeps one idle connection to every server of every database;
-when one is lost it looks at once.
+when one is lost it observes that database at once.
 
-What counts as death: the connection to a server that had told its id was lost, and the same address
-now refuses. Silence is never death; a refusal by an address where no server was verified is only a
-server that has not started.
+What counts as death: the connection to a server that had reported its id was lost, and the same
+address now refuses connections. Silence is never death; a refusal by an address where no server was
+verified is only a server that has not started.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["Links", "Target"]
 
 
 class Target(Struct, frozen=True):
-    """A server to talk to: the pod it runs in, its address, and who we are to it."""
+    """A server to talk to: its pod, its address, and the operator's login."""
 
     uid: str
     address: Address
@@ -51,9 +51,9 @@ class Links:
         self._on_lost = on_lost
 
     async def open(self, target: Target, *, timeout: float) -> Connection:
-        """Return the connection to a server, opened if it is not. Raises `RedisError`."""
+        """Return the connection to a server, opened if necessary. Raises `RedisError`."""
         link = self._link(target)
-        async with link.opening:  # who asks meanwhile gets the same connection
+        async with link.opening:  # concurrent callers get the same connection
             if link.connection is not None and link.connection.is_open:
                 return link.connection
             uid = target.uid
@@ -71,19 +71,19 @@ class Links:
             return link.connection
 
     def drop(self, uid: str) -> None:
-        """Close a connection that is of no use any more; the next look opens a new one."""
+        """Close a connection that is not usable any more; the next observation opens a new one."""
         link = self._links.get(uid)
         if link is not None and link.connection is not None:
             link.connection.close()
             link.connection = None
 
     def answered(self, uid: str, node_id: str) -> None:
-        """Note that the server told who it is."""
+        """Note that the server reported its id."""
         link = self._links[uid]
         link.node_id, link.silent_since = node_id, None
 
     def failed(self, uid: str, now: float) -> float:
-        """Note that the server did not respond; return since when it has not."""
+        """Note that the server did not respond; return since when."""
         link = self._links.get(uid)
         if link is None:
             return now
@@ -92,7 +92,7 @@ class Links:
         return link.silent_since
 
     def last_id(self, uid: str) -> str | None:
-        """Return the id the server in this pod last told, at this very address."""
+        """Return the id that the server in this pod last reported, at this very address."""
         link = self._links.get(uid)
         return link.node_id or None if link is not None else None
 
@@ -114,6 +114,6 @@ class Links:
             self.drop(target.uid)
             link = self._links[target.uid] = _Link(target)
         elif link.target != target:
-            self.drop(target.uid)  # new credentials: who it is does not change by that
+            self.drop(target.uid)  # new credentials do not change its id
             link.target = target
         return link

@@ -1,13 +1,13 @@
 """Has every running server accept exactly the passwords that it should, without a restart.
 
-A server reads its users from a file when it starts; a running one is told. It is asked once for
-each connection which passwords it has, and again whenever these should be others: a server that
-restarted with an old file answers on a new connection. Rights are changed only with a user that the
-server does not have yet, and with that of backups; users of ours that belong to another mode, or
-that nothing needs any more, are deleted. IN-28, T-01
+A server reads its users from a file when it starts; a running one gets commands. It is asked for
+its passwords once for each connection, and again whenever they should change: a server that
+restarted with an old file answers on a new connection. Permissions are changed only with a user
+that the server does not have yet, and with the user of backups; users of the operator that belong
+to another mode, or that are not needed any more, are deleted. IN-28, T-01
 
-Before data are replaced, clients are shut out by the file alone (ACL LOAD): a server that did so
-has that file in its pod, and does not let clients in when it starts again.
+Before data is replaced, clients are disabled by the file alone (ACL LOAD): a server that did so has
+that file in its pod, and does not accept clients when it restarts.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ from redis_operator.redis.versions import Version, parse_version
 __all__ = ["SERVER_PASSWORD", "Logins", "changes_of", "cut_off"]
 
 SERVER_PASSWORD = "password for servers"  # noqa: S105 - the name of a note
-"""Noted of a connection to a sentinel: the hash of what it was told when it began to monitor."""
+"""Noted for a connection to a sentinel: the hash of its password when it began to monitor."""
 
 _TIMEOUT = 5.0
-_LOAD_SECONDS = 10.0  # older versions cut replicas off when they read their file of users again
-_TOLD = "users"  # a note of a connection
+_LOAD_SECONDS = 10.0  # older versions disconnect replicas when they load their ACL file
+_USERS_NOTE = "users"  # a note of a connection
 _REPLICA_LOGIN = "masterauth"
 _LATER_RIGHTS = frozenset({"+replicaof", "+publish"})  # of another mode, or of a later version
 _OURS = frozenset({*USERS, *FAILOVER_USERS}) - {DEFAULT}
@@ -64,16 +64,16 @@ Users: TypeAlias = Mapping[str, Callable[[Version], str]]
 
 
 class _Who(Struct, frozen=True):
-    """A server or a sentinel: what it runs, whom it knows, and how it logs in elsewhere."""
+    """A server or a sentinel: its version, its users, and its logins to other servers."""
 
     pod: str
     engine: str
     version: str
     users: Users
     login: Callable[[Connection, Passwords], Awaitable[list[Command[None]]]]
-    filling: bool = False  # it is given the content of a backup, and clients cannot connect
-    emptying: bool = False  # and what it had is dropped before
-    proves: bool = False  # they are shut out by its file, so that it is known to have that
+    filling: bool = False  # it is being restored from a backup, and clients cannot connect
+    emptying: bool = False  # and its data is dropped before
+    proves: bool = False  # clients are disabled by its file, which proves that it has the file
 
 
 class Logins:
@@ -89,7 +89,7 @@ class Logins:
     ) -> tuple[str, ...]:
         """Have servers accept these passwords and log in with them; return why some could not.
 
-        Sentinels too, where there are any.
+        Sentinels too, if there are any.
         """
         layout, meta, passwords = layout_of(redis), redis.metadata, facts.passwords
         digest = _digest(passwords, layout.users)
@@ -137,7 +137,7 @@ class Logins:
             return f"{who.pod} runs {who.engine} {who.version}, which is not known"
         try:
             connection = await self._links.open(target, timeout=_TIMEOUT)
-            if connection.notes.get(_TOLD) == digest:
+            if connection.notes.get(_USERS_NOTE) == digest:
                 return ""
             found = await connection.run(commands.acl_list(), timeout=_TIMEOUT)
             if who.proves and not _is_shut(found, who.users):
@@ -164,23 +164,23 @@ class Logins:
                 await connection.run(change, timeout=_TIMEOUT)
         except RedisError as error:
             return f"{who.pod} could not be given its passwords: {error}"
-        connection.notes[_TOLD] = digest
+        connection.notes[_USERS_NOTE] = digest
         return ""
 
     async def _load(self, target: Target, connection: Connection) -> bool:
-        """Have a server read its file of users again; False: it did so a moment ago."""
+        """Have a server load its ACL file; False: it did so a moment ago."""
         now = loop_time()
         self._loads = {uid: at for uid, at in self._loads.items() if now - at < _LOAD_SECONDS}
         if target.uid in self._loads or not self._may_act():
             return False
         await connection.run(commands.acl_load(), timeout=_TIMEOUT)
         self._loads[target.uid] = now
-        self._links.drop(target.uid)  # older versions end it themselves, a moment later
+        self._links.drop(target.uid)  # older versions close it themselves, a moment later
         return True
 
 
 def _elsewhere(redis: Redis, facts: Facts, observed: Observed) -> dict[str, SourceLogin | None]:
-    """Return how servers log in to those elsewhere that they may follow; None: as they do now."""
+    """Return the logins to external servers that may be followed; None: unchanged."""
     asked = redis.spec.bootstrap.from_redis
     found: dict[str, SourceLogin | None] = {observed.copied: None} if observed.copied else {}
     if asked is not None:
@@ -189,7 +189,7 @@ def _elsewhere(redis: Redis, facts: Facts, observed: Observed) -> dict[str, Sour
 
 
 def _mark(elsewhere: Mapping[str, SourceLogin | None], follows: str) -> str:
-    """Return what differs when a login does, or whom a server of a copy follows."""
+    """Return a text that changes when a login does, or the primary of a server of a copy."""
     if not elsewhere:
         return ""
     words = [
@@ -206,9 +206,9 @@ def _mark(elsewhere: Mapping[str, SourceLogin | None], follows: str) -> str:
 async def _server_login(
     elsewhere: Mapping[str, SourceLogin | None], connection: Connection, passwords: Passwords
 ) -> list[Command[None]]:
-    """Return how a server has to log in to the primary that it has now, if it does otherwise.
+    """Return how a server has to log in to its current primary, if it does otherwise.
 
-    Our own password is never sent to an external server.
+    The operator's own password is never sent to an external server.
     """
     wanted: SourceLogin | None = SourceLogin(REPLICATION, passwords.replication)
     if elsewhere:
@@ -230,13 +230,13 @@ async def _server_login(
 async def _sentinel_login(
     name: str, monitors: bool, digest: str, connection: Connection, passwords: Passwords
 ) -> list[Command[None]]:
-    """Return how a sentinel has to log in to the others, and to servers. It does not tell how.
+    """Return how a sentinel has to log in to the others, and to servers. It does not report it.
 
-    Each of these ends connections of the sentinel, which it opens again a second later: what it was
-    told over this connection is not repeated.
+    Each of these commands closes connections of the sentinel, which it reopens a second later: they
+    are not repeated on this connection.
     """
     notes, found = connection.notes, []
-    if not notes.get(_TOLD, "").startswith(digest):
+    if not notes.get(_USERS_NOTE, "").startswith(digest):
         found.append(sentinel.config_set("sentinel-pass", passwords.sentinel))
     if monitors and notes.pop(SERVER_PASSWORD, "") != password_hash(passwords.sentinel):
         found.append(sentinel.set_option(name, "auth-pass", passwords.sentinel))
@@ -252,9 +252,9 @@ def changes_of(
     filling: bool = False,
     emptying: bool = False,
 ) -> list[Command[Any]]:
-    """Return what has to be told of users, given those that are there.
+    """Return the commands that change users, given the existing ones.
 
-    Clients are shut out before a worker may do more, and let in after it may do less.
+    Clients are disabled before a worker gets more permissions, and enabled after it has fewer.
     """
     known = {words[1]: words[2:] for line in found if len(words := line.split()) > 1}
     others = [
@@ -277,20 +277,20 @@ def changes_of(
 
 
 def _is_shut(found: Iterable[str], users: Users) -> bool:
-    """Tell whether a server has every user off that could write."""
+    """Whether a server has disabled every user that could write."""
     known = {words[1]: words[2:] for line in found if len(words := line.split()) > 1}
     return all("off" in known[user] for user in users if is_shut_out(user) and user in known)
 
 
 def cut_off(users: Users) -> list[Command[int]]:
-    """Return what ends the connections of clients: users that are off keep those that they have."""
+    """Return the commands that close connections of clients: disabled users keep theirs."""
     return [commands.client_kill_user(user) for user in users if is_shut_out(user)]
 
 
 def _is_other(user: str, known: list[str], rules: list[str]) -> bool:
-    """Tell whether a user is not as it is while a database is filled, or as it is otherwise.
+    """Whether a user differs from what it should be during a restore, or otherwise.
 
-    That of backups has exactly the rights of this version: one that an earlier one made has fewer.
+    The user of backups has exactly the permissions of this version: an earlier one gave it fewer.
     """
     if is_shut_out(user):
         return ("off" in known) != ("off" in rules)
@@ -305,7 +305,7 @@ def _rights(words: list[str]) -> set[str]:
 
 
 def _lacks_rights(known: list[str], rules: list[str]) -> bool:
-    """Tell whether a user may not change replication, or talk to sentinels, and shall."""
+    """Whether a user lacks a permission to change replication, or to talk to sentinels."""
     return "-@all" in known and bool(_LATER_RIGHTS & {*rules} - {*known})
 
 

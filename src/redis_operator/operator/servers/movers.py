@@ -1,8 +1,8 @@
-"""Slot moves that go on beside the passes, one task for each pair of servers.
+"""Slot migrations that run beside the passes, one task for each pair of servers.
 
-A pass starts a move and returns; the database is looked at again when the move ends, and it can be
-stopped at its next boundary. What a move leaves behind when the process dies (open slots at worst)
-is found and finished by the next look. I13
+A pass starts a migration and returns; the database is observed again when it ends, and it can be
+stopped after the current batch. What it leaves unfinished when the process dies (open slots at
+worst) is found and finished after the next observation. I13
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from redis_operator.planning.identity import NodeId
 from redis_operator.planning.preconditions import Facts
 from redis_operator.redis import commands
 from redis_operator.redis.connection import Connection, Credentials
-from redis_operator.redis.mover import Crowd, move_slots
+from redis_operator.redis.mover import ExtraLinks, move_slots
 from redis_operator.redis.moving import Method, Move, Progress, Side, choose_method
 from redis_operator.redis.rescue import rescue_keys
 from redis_operator.redis.slots import NO_SLOTS, SlotSet
@@ -40,69 +40,73 @@ __all__ = ["DatabaseMovers", "SlotMovers"]
 _LOG = logging.getLogger(__name__)
 _TIMEOUT = 5.0
 _MORE_LINKS = 15  # where each SETSLOT waits for replicas, one at a time on each link
-_SHADOW_SECONDS = 300.0  # then it is retried: more strays may have come to the same slots
+_DUPLICATE_SECONDS = 300.0  # then it is retried: more stray keys may have come to the same slots
 _Place = tuple[Key, NodeId, NodeId]
 _Move = Job[Moving, Progress]
 
 
-class _Shadow(Struct, frozen=True):
-    """Slots whose stray keys their owner has as well, and until when that is believed."""
+class _DuplicateStrays(Struct, frozen=True):
+    """Slots whose stray keys their owner also has, and until when that is assumed."""
 
     slots: SlotSet
     until: float
 
 
 class SlotMovers(Jobs[Moving, Progress]):
-    """The moves of all databases of one operator."""
+    """The migrations of all databases of one operator."""
 
     def __init__(
         self, *, on_end: Callable[[Key], None], may_act: Callable[[], bool] = lambda: True
     ) -> None:
         super().__init__(on_end=on_end, may_act=may_act)
-        self._shadows: dict[_Place, _Shadow] = {}
+        self._duplicate_strays: dict[_Place, _DuplicateStrays] = {}
 
     def of(self, key: Key, login: Credentials) -> DatabaseMovers:
-        """Return the moves of one database; servers log in to each other with `login`."""
+        """Return the migrations of one database; servers log in to each other with `login`."""
         return DatabaseMovers(self, key, login)
 
     def start(
         self, key: Key, moving: Moving, work: Callable[[_Move], Coroutine[Any, Any, None]]
     ) -> None:
-        """Begin a move unless one of this pair is in progress."""
+        """Begin a migration unless one of this pair is in progress."""
         self.run(key, (moving.source, moving.target), moving, work)
 
     def moving(self, key: Key) -> tuple[Moving, ...]:
-        """Return the moves of a database that are in progress."""
+        """Return the migrations of a database that are in progress."""
         return tuple(job.what for job in self.under_way(key))
 
-    def shadows(self, key: Key) -> tuple[tuple[NodeId, SlotSet], ...]:
-        """Return where stray keys were left lately because their owners have them as well."""
+    def duplicate_strays(self, key: Key) -> tuple[tuple[NodeId, SlotSet], ...]:
+        """Return where stray keys were left recently because their owners also have them."""
         now = loop_time()
         found: dict[NodeId, SlotSet] = {}
-        for place, shadow in self._shadows.items():
-            if place[0] == key and now < shadow.until:
-                found[place[1]] = found.get(place[1], NO_SLOTS) | shadow.slots
+        for place, strays in self._duplicate_strays.items():
+            if place[0] == key and now < strays.until:
+                found[place[1]] = found.get(place[1], NO_SLOTS) | strays.slots
         return tuple(sorted(found.items()))
 
     def leave(self, key: Key, action: RescueKeys) -> None:
-        """Note that all stray keys of these slots are with their owner too; look again later."""
-        until = loop_time() + _SHADOW_SECONDS
-        self._shadows[key, action.holder.id, action.owner.id] = _Shadow(action.slots, until)
+        """Note that the owner also has all stray keys of these slots; check again later."""
+        until = loop_time() + _DUPLICATE_SECONDS
+        self._duplicate_strays[key, action.holder.id, action.owner.id] = _DuplicateStrays(
+            action.slots, until
+        )
 
     def forget(self, key: Key) -> None:
         """Forget a database that is gone."""
         super().forget(key)
-        self._shadows = {at: shadow for at, shadow in self._shadows.items() if at[0] != key}
+        self._duplicate_strays = {
+            at: strays for at, strays in self._duplicate_strays.items() if at[0] != key
+        }
 
     def progress(self, key: Key) -> ToldProgress | None:
-        """Return how far the moves of a database have come, all together."""
+        """Return the progress of all migrations of a database together."""
         found = list(self.under_way(key))
         if not found:
             return None
         told = [job.progress for job in found if job.progress is not None]
         total = sum(len(job.what.slots) for job in found)
         moved = sum(len(p.slots_moved) for p in told)
-        # Until something was heard: by the clock a move that stands would be news all the time.
+        # As of the last report: else a stalled migration would change the status all the time.
         spent = max(job.heard for job in found) - min(job.begun for job in found)
         return ToldProgress(
             slots_moved=moved,
@@ -114,7 +118,7 @@ class SlotMovers(Jobs[Moving, Progress]):
 
 
 class DatabaseMovers:
-    """The moves of one database."""
+    """The migrations of one database."""
 
     def __init__(self, movers: SlotMovers, key: Key, login: Credentials) -> None:
         self._movers = movers
@@ -136,7 +140,7 @@ class DatabaseMovers:
         return {MoveSlots: Effect(move), RescueKeys: Effect(rescue), StopMoving: Effect(stop)}
 
     async def move(self, servers: Servers, action: MoveSlots) -> None:
-        """Begin to move slots; both ends were just seen to be who they are."""
+        """Begin to migrate slots; the ids of both ends were just checked."""
         why = self._movers.limitation(self._key, action.source.id, action.target.id)
         if why is not None:
             raise Refused(why)
@@ -145,7 +149,7 @@ class DatabaseMovers:
         self._movers.start(self._key, moving, lambda job: self._travel(servers, action, job))
 
     async def _travel(self, servers: Servers, action: MoveSlots, job: _Move) -> None:
-        """Carry one move out, over connections of its own: a long command must not hide probes."""
+        """Carry out one migration over separate connections: long commands would delay probes."""
 
         async with AsyncExitStack() as stack:
             source = await stack.enter_async_context(await servers.own_connection(action.source))
@@ -153,7 +157,7 @@ class DatabaseMovers:
             nodes = await target.run(commands.cluster_nodes(), timeout=_TIMEOUT)
             ends = (action.source.id, action.target.id)
             others = [n.ip for n in nodes if n.is_primary and not n.is_failed and n.id not in ends]
-            bystanders = [  # replicas too: they may lead one day
+            bystanders = [  # replicas too: they may be promoted one day
                 n.ip for n in nodes if n.primary and n.primary not in ends and not n.is_failed
             ]
             replicas = [n.ip for n in nodes if n.primary == action.target.id and not n.is_failed]
@@ -165,12 +169,12 @@ class DatabaseMovers:
                 others=await servers.at_addresses(others),
                 bystanders=await servers.at_addresses((*others, *bystanders), all_of_them=True),
                 replicas=await servers.at_addresses(replicas),
-                crowd=await _crowd(stack, servers, action, move),
+                extra_links=await _extra_links(stack, servers, action, move),
                 on_progress=job.note,
             )
 
     async def rescue(self, servers: Servers, action: RescueKeys) -> None:
-        """Bring stray keys to the owner of their slots, unless these are on their way elsewhere."""
+        """Move stray keys to the owner of their slots, unless these slots are being migrated."""
         for moving in self._movers.moving(self._key):
             if moving.slots & action.slots:
                 raise Refused(f"slots {moving.slots & action.slots} are being migrated")
@@ -201,19 +205,21 @@ class DatabaseMovers:
         )
 
     async def stop(self, action: StopMoving) -> None:
-        """End a move at its next boundary."""
+        """Stop a migration after the current batch."""
         await self._movers.stop(self._key, action.source, action.target)
 
 
-async def _crowd(stack: AsyncExitStack, servers: Servers, action: MoveSlots, move: Move) -> Crowd:
-    """Open more links to both ends of a move where one would wait for replicas slot by slot."""
+async def _extra_links(
+    stack: AsyncExitStack, servers: Servers, action: MoveSlots, move: Move
+) -> ExtraLinks:
+    """Open more links to both ends of a migration where one would wait for replicas each slot."""
     versions = (move.source.version, move.target.version)
     atomic = choose_method(*versions) in (Method.VALKEY_ATOMIC, Method.REDIS_ATOMIC)
     if atomic or not any(can(version, Ability.REPLICATED_SETSLOT) for version in versions):
-        return Crowd()
+        return ExtraLinks()
 
     async def more(end: At) -> tuple[Connection, ...]:
         opened = [await servers.own_connection(end) for _ in range(_MORE_LINKS)]
         return tuple([await stack.enter_async_context(link) for link in opened])
 
-    return Crowd(source=await more(action.source), target=await more(action.target))
+    return ExtraLinks(source=await more(action.source), target=await more(action.target))

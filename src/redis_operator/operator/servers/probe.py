@@ -1,4 +1,4 @@
-"""One question to one server: everything planning wants to know, in one or two round trips."""
+"""One question to one server: everything that planning needs, in one or two round trips."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def _asked(
         try:
             return await ask()
         except LostError:
-            # An old connection may have ended long ago. The address itself says what is true now.
+            # An old connection may have ended long ago. Only the address shows the current state.
             links.drop(question.target.uid)
             return await ask()
     except RedisError as error:

@@ -1,7 +1,7 @@
-"""Actions of mode Failover: promotions, followers, planned switchovers, and what sentinels watch.
+"""Actions of mode Failover: promotions, replicas, planned switchovers, and sentinels.
 
-Every function here may be repeated. A `Refused` means that nothing was done; a `RedisError` that
-the effect is unknown and the next observation will show it.
+Every function here may be repeated. A `Refused` means that nothing was done; a `RedisError` means
+that the effect is unknown and the next observation will show it.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class _Replication:
             SwitchOver: Effect(self._switch, read=self._read_promotion, verify=self._promoted),
         }
 
-    # What is true right before
+    # Live facts right before
 
     async def _facts(self, at: At) -> ServerFacts:
         return await self._servers.dialect.facts(await self._servers.reach(at))
@@ -90,7 +90,7 @@ class _Replication:
         return Facts(server=await self._facts(action.node))
 
     async def _read_promotion(self, action: Promote | Elect | SwitchOver | Follow) -> Facts:
-        """Ask the server, and all sentinels that are known to answer."""
+        """Ask the server, and all sentinels that are known to respond."""
         server, views = await asyncio.gather(
             self._facts(action.node), asyncio.gather(*map(self._view, action.sentinels))
         )
@@ -125,11 +125,11 @@ class _Replication:
     async def _elect(self, action: Elect, facts: Facts) -> None:
         """Win the votes of the sentinels, and have them name the replica. I7
 
-        The rules are theirs: a sentinel votes once in an epoch, and takes from any other whatever
-        has a higher epoch than what it knows. Those that voted begin no failover for a while.
+        The rules are theirs: a sentinel votes once in an epoch, and accepts from any other sentinel
+        whatever has a higher epoch than it knows. Those that voted begin no failover for a while.
         """
         if naming(action.name, action.node, facts.sentinels) >= action.needed:
-            return  # they do since the vote before, of an operator that got no further
+            return  # they do since the vote of an earlier operator that got no further
         links = await asyncio.gather(*map(self._sentinel, action.sentinels))
         epoch = await _win(links, action)
         for receiver, link in zip(action.sentinels, links, strict=True):
@@ -138,9 +138,9 @@ class _Replication:
             await link.run(hello, timeout=_TIMEOUT)
 
     async def _arrived(self, action: Promote, connection: Connection) -> None:
-        """Wait until a server has all that the source had when it was asked. I1
+        """Wait until a server has all data that the source had when it was asked. I1
 
-        Whoever has stopped to write there finds every write here.
+        A client that has stopped writing there finds every write here.
         """
         if self._source is None:
             raise Refused(f"{action.source} cannot be asked")
@@ -159,17 +159,22 @@ class _Replication:
 
     async def _promoted(self, action: Promote | SwitchOver) -> None:
         connection = await self._servers.reach(action.node)
-        async with asyncio.timeout(_PROMOTION_SECONDS):
-            while True:
-                role = await connection.run(commands.role(), timeout=_TIMEOUT)
-                if isinstance(role, PrimaryRole):
-                    return
-                await asyncio.sleep(0.005)
+        deadline = asyncio.get_running_loop().time() + _PROMOTION_SECONDS
+        while True:
+            role = await connection.run(commands.role(), timeout=_TIMEOUT)
+            if isinstance(role, PrimaryRole):
+                return
+            if asyncio.get_running_loop().time() > deadline:
+                raise Failed(
+                    f"{action.node.pod} was asked to take over and is not a primary after "
+                    f"{_PROMOTION_SECONDS:g} s"
+                )
+            await asyncio.sleep(0.005)
 
     # Followers
 
     async def _follow(self, action: Follow, facts: Facts) -> None:
-        """Make a server copy a primary that is one at this moment. I1"""
+        """Make a server copy a server that is a primary at this moment. I1"""
         assert facts.server is not None
         host = action.primary.ip
         if facts.server.follows == f"{host}:{PORT}":
@@ -181,7 +186,7 @@ class _Replication:
         await connection.run(commands.replica_of(host, PORT), timeout=_TIMEOUT)
 
     async def _follow_source(self, action: FollowSource, _: Facts) -> None:
-        """Make a server copy one elsewhere: it logs in there as it is asked to from then on. I1
+        """Make a server copy an external one, and log in there with that server's credentials. I1
 
         Both in one step: neither server is sent the login of the other.
         """
@@ -201,7 +206,7 @@ class _Replication:
     # Sentinels
 
     async def _watch(self, action: Watch, _: Facts) -> None:
-        """Have a sentinel monitor the primary that is one at this moment."""
+        """Have a sentinel monitor a server that is a primary at this moment."""
         require(not_a_primary(action.primary, await self._facts(action.primary)))
         connection = await self._sentinel(action.node)
         name, primary = action.name, action.primary
@@ -220,14 +225,14 @@ class _Replication:
         }
         words.append(sentinel.set_options(name, settings))
         others = action.others if again else ()
-        await _tell(connection, words, _introductions(others, name, primary.ip))
+        await _send(connection, words, _introductions(others, name, primary.ip))
         connection.notes[SERVER_PASSWORD] = password_hash(self._passwords.sentinel)
 
     async def _introduce(self, action: Introduce, _: Facts) -> None:
-        """Tell a sentinel of others that it has not heard of."""
+        """Introduce other sentinels to a sentinel that does not know them."""
         connection = await self._sentinel(action.node)
         others = _introductions(action.others, action.name, action.primary.ip)
-        await _tell(connection, [], others)
+        await _send(connection, [], others)
 
     async def _unwatch(self, action: Unwatch, facts: Facts) -> None:
         """Have a sentinel monitor nothing."""
@@ -238,15 +243,15 @@ class _Replication:
         await connection.run(sentinel.remove(action.name), timeout=_TIMEOUT)
 
     async def _reset(self, action: ResetSentinel, _: Facts) -> None:
-        """Have a sentinel forget whom it knows, and know those again that live."""
+        """Have a sentinel forget all replicas and sentinels, and rediscover the live ones."""
         connection = await self._sentinel(action.node)
         others = _introductions(action.others, action.name, action.primary.ip)
-        await _tell(connection, [sentinel.reset(action.name)], others)
+        await _send(connection, [sentinel.reset(action.name)], others)
 
     # Planned switchover
 
     async def _switch(self, action: SwitchOver, facts: Facts) -> None:
-        """Pause, see that the replica has everything, promote, demote. I6, I10"""
+        """Pause, check that the replica has everything, promote, demote. I6, I10"""
         assert facts.server is not None
         if facts.server.is_primary:
             return
@@ -267,10 +272,10 @@ class _Replication:
     async def _promote_unless_written(
         self, action: SwitchOver, old: Connection, new: Connection, offset: int
     ) -> None:
-        """Promote a replica; take it back unless its primary is known to have taken no write since.
+        """Promote a replica; revert it unless its primary certainly accepted no write since.
 
-        The pause ends by itself: a server that hangs, or an operator that gets no CPU, may outlast
-        it. Until the label and the sentinels name the replica, no client writes to it.
+        The pause ends by itself: a server that hangs, or an operator without CPU, may outlast it.
+        Until the label and the sentinels name the replica, no client writes to it.
         """
         try:
             await new.run(commands.replica_of_no_one(), timeout=_TIMEOUT)
@@ -284,14 +289,14 @@ class _Replication:
             new = await self._servers.reach(action.node)
             await new.run(commands.replica_of(action.primary.ip, PORT), timeout=_TIMEOUT)
         except (RedisError, ActionError):
-            return  # several primaries are a repair of their own
+            return  # several primaries are repaired by another rule
 
 
 async def _win(links: list[Connection], action: Elect) -> int:
     """Return the epoch in which enough sentinels voted for this candidate, and for no other.
 
-    The last votes tell where to begin. A sentinel that has seen a higher epoch votes in none below
-    it and does not tell which one it is: it is looked for in growing steps.
+    The last votes show where to begin. A sentinel that has seen a higher epoch does not vote in a
+    lower one and does not report which one it is: it is searched in growing steps.
     """
     host, _, port = action.follows.rpartition(":")
     candidate = secrets.token_hex(20)
@@ -310,12 +315,12 @@ async def _win(links: list[Connection], action: Elect) -> int:
     raise Refused(f"the sentinels did not vote for a failover to {action.node.pod}")
 
 
-async def _tell(
+async def _send(
     connection: Connection, words: list[Command[Any]], others: list[Command[Any]]
 ) -> None:
-    """Tell a sentinel what to do and of whom to know in one write: its timer runs after all of it.
+    """Send a sentinel its configuration and its peers in one write: its timer runs after all of it.
 
-    One that lets nobody introduce others, since its users are of an older version, finds them.
+    One that refuses introductions, because its ACL users are of an older version, discovers them.
     """
     answers = await connection.run_all([*words, *others], timeout=_TIMEOUT)
     for answer in answers[: len(words)]:
@@ -327,7 +332,7 @@ async def _tell(
 
 
 def _introductions(others: tuple[At, ...], name: str, ip: str) -> list[Command[Any]]:
-    """What other sentinels would say to one within two seconds: who and where they are."""
+    """The messages that other sentinels would send within two seconds: their ids and addresses."""
     return [_hello(other, name, ip) for other in others]
 
 
@@ -337,7 +342,7 @@ def _hello(sender: At, name: str, ip: str, *, epoch: int = 0) -> Command[int]:
 
 
 async def _demotable(old: Connection, pod: str) -> None:
-    """See that a primary will let itself be demoted, with a command that no server carries out."""
+    """Check that a primary can be demoted, with a command that no server carries out."""
     try:
         await old.run(commands.replica_of_no_port(), timeout=_TIMEOUT)
     except NoPermError as error:
@@ -348,7 +353,7 @@ async def _demotable(old: Connection, pod: str) -> None:
 
 
 async def _pause(old: Connection) -> int:
-    """Pause the writes of a primary, bounded by itself; return the offset it then has."""
+    """Pause the writes of a primary, bounded by itself; return its offset after that."""
     asked: list[Command[Any]] = [
         commands.client_pause_writes(_PAUSE_MILLISECONDS),
         commands.info_replication(),
@@ -362,13 +367,13 @@ async def _pause(old: Connection) -> int:
 
 
 async def _unwritten(old: Connection, offset: int, pod: str) -> None:
-    """See that a primary has taken no write since it had an offset; pause it again."""
+    """Check that a primary has accepted no write since an offset; pause it again."""
     if await _pause(old) > offset:
         raise Failed(f"{pod} accepted writes after its pause")
 
 
 async def _caught_up(new: Connection, offset: int, pod: str) -> None:
-    """Wait until a replica has an offset; writes wait meanwhile."""
+    """Wait until a replica has reached an offset; writes wait meanwhile."""
     deadline = asyncio.get_running_loop().time() + _CATCH_UP_SECONDS
     pause = 0.001
     while True:
@@ -382,7 +387,7 @@ async def _caught_up(new: Connection, offset: int, pod: str) -> None:
 
 
 async def _release(old: Connection) -> None:
-    """Let writes go on; a server that cannot be told does so by itself."""
+    """Resume writes; a server that cannot be reached resumes by itself."""
     try:
         await old.run(commands.client_unpause(), timeout=_TIMEOUT)
     except RedisError:

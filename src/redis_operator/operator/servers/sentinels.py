@@ -1,4 +1,4 @@
-"""One sentinel asked for everything that planning wants to know, in two round trips."""
+"""One sentinel asked for everything that planning needs, in two round trips."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _FLAGS = {flag.value: flag for flag in SentinelFlag}
 
 
 async def view_sentinel(link: Link, *, timeout: float, now: float) -> SentinelView:
-    """Ask a sentinel who it is, what it monitors and whom it knows there."""
+    """Ask a sentinel for its id, what it monitors, and the replicas and sentinels it knows."""
     first: list[Command[Any]] = [sentinel.my_id(), sentinel.info(), sentinel.primaries()]
     answers = await link.run_all(first, timeout=timeout)
     info: InfoSentinel = must(answers[1])

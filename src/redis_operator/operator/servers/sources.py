@@ -1,8 +1,8 @@
-"""Servers elsewhere that new databases follow: how to log in to them, and what they say.
+"""External servers that new databases follow: their logins, and their answers.
 
-While the spec names the server, its login comes from the spec's Secret. When it was taken out of
-the spec, what is left to be known is whether everything has arrived: then the login is the one that
-the server which follows it has.
+While the spec names the server, its login comes from the spec's Secret. After it was removed from
+the spec, the only open question is whether everything has arrived: then the login is that of the
+server which follows it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _FIELD = "spec.bootstrap.fromRedis"
 
 
 class _Reading(Struct, frozen=True):
-    """What the Secret said when it was last read, or what was wrong with it."""
+    """The content of the Secret when it was last read, or what was wrong with it."""
 
     at: float
     asked: BootstrapFromRedis
@@ -59,7 +59,7 @@ class _Reading(Struct, frozen=True):
 
 
 class Sources:
-    """The servers elsewhere of all databases of one operator."""
+    """The external servers of all databases of one operator."""
 
     def __init__(
         self, client: Client, links: Links, *, clock: Callable[[], float] = time.time
@@ -68,12 +68,12 @@ class Sources:
         self._links = links
         self._clock = clock
         self._read: dict[Key, _Reading] = {}
-        self._open: dict[Key, str] = {}  # what the connection is known by
+        self._open: dict[Key, str] = {}  # the identity of the connection
 
     async def facts(self, redis: Redis, facts: Facts) -> Facts:
-        """Return the facts with the login that the spec's Secret tells, or what is wrong with it.
+        """Return the facts with the login in the spec's Secret, or what is wrong with it.
 
-        A Secret is read every few seconds: no event tells of it.
+        The Secret is read every few seconds: there are no watch events for it.
         """
         asked, key = redis.spec.bootstrap.from_redis, _key(redis)
         if asked is None:
@@ -105,7 +105,7 @@ class Sources:
     async def look(
         self, redis: Redis, facts: Facts, observed: Observed, targets: Mapping[str, Target]
     ) -> SourceNode | None:
-        """Ask the server that is followed, or was until the spec named it no more."""
+        """Ask the server that is followed, or was until the spec did not name it any more."""
         asked, copied = redis.spec.bootstrap.from_redis, observed.copied
         if observed.formed or not (asked or facts.restore or copied):
             self.forget(_key(redis))
@@ -144,7 +144,7 @@ class Sources:
             return _silent(error, login)
 
     def forget(self, key: Key) -> None:
-        """Let go of the server of a database that follows it no more."""
+        """Drop the server of a database that does not follow it any more."""
         uid = self._open.pop(key, None)
         if uid is not None:
             self._links.keep_only((), of=(uid,))
@@ -161,7 +161,7 @@ class LiveSource(Struct, frozen=True):
     restore: Restore | None = None
 
     async def check(self, action: FollowSource) -> None:
-        """Refuse unless the API says that the source is wanted and that there are copies only."""
+        """Refuse unless the API says that the source is wanted and that all data is a copy."""
         try:
             raw = await self.client.get(REDISES, self.key, timeout=_TIMEOUT)
         except KubeError as error:
@@ -178,7 +178,7 @@ class LiveSource(Struct, frozen=True):
             raise Refused(f"{self.key[1]} may have data of its own now")
 
     async def offset(self, place: str, head: Connection) -> tuple[str, int]:
-        """Return the history of a source and how far it is; only a primary says so."""
+        """Return the history of a source and its offset; only a primary reports it."""
         host, _, port = place.rpartition(":")
         address, uid = Address(host, int(port)), f"source of {self.key}"
         try:
@@ -193,9 +193,9 @@ class LiveSource(Struct, frozen=True):
 async def _info(
     links: Links, uid: str, address: Address, login: SourceLogin, namespace: str
 ) -> Info:
-    """Ask a source what it is.
+    """Ask a source for its INFO.
 
-    A bare name is one of the database's namespace to its pods, and has to be spelled out here.
+    For pods a bare name is a Service in the database's namespace, so it is qualified here.
     """
     hosts = [address.host]
     if "." not in address.host and ":" not in address.host:
@@ -211,14 +211,14 @@ async def _info(
 
 
 async def login_of(connection: Connection) -> SourceLogin:
-    """Return what a server logs in to its primary with."""
+    """Return the login of a server to its primary."""
     user = await connection.run(commands.config_get("masteruser"), timeout=_TIMEOUT)
     word = await connection.run(commands.config_get("masterauth"), timeout=_TIMEOUT)
     return SourceLogin(user.get("masteruser", ""), word.get("masterauth", ""))
 
 
 def _label(raw: dict[str, Any]) -> str:
-    """Return what people are told of the backup that a database begins with."""
+    """Return the text for people about the backup that a database is created from."""
     try:
         return msgspec.convert(raw, BootstrapFromBackup).label
     except msgspec.ValidationError:

@@ -1,7 +1,7 @@
-"""How servers spell values that they were given, where the tables of `redis.values` do not know it.
+"""How servers spell values that they were given, if the tables of `redis.values` lack it.
 
-A value that a server took with OK, and twice in a row read back as the same other text, is what the
-server calls it: setting it again would change nothing, and would never end. IN-26
+A value that a server accepted with OK, and twice in a row read back as the same other text, is the
+server's own spelling: setting it again would change nothing, and would never end. IN-26
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Spellings:
         self._known: dict[Key, frozenset[Spelling]] = {}
 
     def asked(self, key: Key, outcomes: Iterable[Outcome]) -> None:
-        """Remember what servers have just taken."""
+        """Remember what servers have just accepted."""
         self._asked[key] = {
             (outcome.action.node.id, name, value)
             for outcome in outcomes
@@ -37,7 +37,7 @@ class Spellings:
         }
 
     def heard(self, key: Key, observed: Observed) -> Observed:
-        """Compare with what they say now; return the observation with all known spellings."""
+        """Compare with their current answers; return the observation with all known spellings."""
         heard = self._heard.setdefault(key, {})
         nodes = {str(node.id): node for node in observed.seen}
         known = set(self._known.get(key, frozenset()))

@@ -1,4 +1,4 @@
-"""How the server of mode Standalone is spoken to: known by its run id, another for each start."""
+"""The questions to the server of mode Standalone: identified by run id, new at each start."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def _identity(connection: Connection) -> str:
 
 
 async def _facts(connection: Connection) -> ServerFacts:
-    """Ask a server what it is and holds, in one round trip."""
+    """Ask a server for its role and keys, in one round trip."""
     questions: list[Command[Any]] = [commands.info(), commands.dbsize()]
     info, keys = map(must, await connection.run_all(questions, timeout=TIMEOUT))
     told = info.replication

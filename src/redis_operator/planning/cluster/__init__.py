@@ -1,6 +1,8 @@
 """Mode Cluster: shards of the 16384 slots, each a primary and its replicas.
 
-`rules` is the table, in order; one module a rule. `situation` and `views` say what follows from
-what servers say, `topology` answers what shared rules ask, `settled` why nothing may be changed
-now, `election` who may lead. `actions` are the steps, `guards` what no plan may do.
+Begin with `rules`, the table of rules in order; each rule has its own module. `situation` and
+`views` compute who owns and leads what from the answers of the servers. `topology` answers the
+questions of shared rules, `settled` says why no planned change may start, and `election` says which
+replica may be promoted. `actions` are the steps, and `guards` refuse plans that break an invariant.
+Called by `planning.modes`; it may import `planning` itself, and no other mode.
 """

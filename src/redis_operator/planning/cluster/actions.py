@@ -1,4 +1,4 @@
-"""What is done to servers of mode Cluster, as values: `CLUSTER` commands and moves of slots."""
+"""The actions on servers of mode Cluster, as values: `CLUSTER` commands and slot migrations."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class Meet(Struct, frozen=True):
 
 
 class TuneForBootstrap(Struct, frozen=True):
-    """Shorten timeouts of a server that holds nothing, so that forming takes half a second.
+    """Shorten the timeouts of a server that holds nothing, so that bootstrap takes half a second.
 
-    Refused when the server has keys or slots. The config rule puts the values back.
+    Refused when the server has keys or slots. The rule `configure` restores the values.
     """
 
     node: At
@@ -52,7 +52,7 @@ class TuneForBootstrap(Struct, frozen=True):
 
 
 class SetConfigEpoch(Struct, frozen=True):
-    """`CLUSTER SET-CONFIG-EPOCH`: only while the server's epoch is 0 and it knows no other."""
+    """`CLUSTER SET-CONFIG-EPOCH`: only while the server's epoch is 0 and it knows no other node."""
 
     node: At
     epoch: int
@@ -61,8 +61,8 @@ class SetConfigEpoch(Struct, frozen=True):
 class RaiseEpoch(Struct, frozen=True):
     """`CLUSTER BUMPEPOCH`: the owner of exactly `slots` takes the next epoch. I3
 
-    Refused when it owns others now: it may have lost some, and would take them back. Nothing
-    is done when its epoch is not `epoch` any more.
+    Refused when the server owns other slots now: it may have lost some, and would take them back.
+    Nothing is done when its epoch is not `epoch` any more.
     """
 
     node: At
@@ -71,9 +71,9 @@ class RaiseEpoch(Struct, frozen=True):
 
 
 class AssignSlots(Struct, frozen=True):
-    """`CLUSTER ADDSLOTS`: slots without an owner, of which no server has keys. I3
+    """`CLUSTER ADDSLOTS`: slots without an owner, for which no server has keys. I3
 
-    `expect_keys` is what the server itself may hold by then: 0 in a new database.
+    `expect_keys` is how many keys the server itself may hold at that time: 0 in a new database.
     """
 
     node: At
@@ -82,9 +82,10 @@ class AssignSlots(Struct, frozen=True):
 
 
 class UnassignSlots(Struct, frozen=True):
-    """`CLUSTER DELSLOTS` on a server that believes in an owner of slots who gave them up.
+    """`CLUSTER DELSLOTS` on a server that takes a former owner for the owner of these slots.
 
-    Only what this one server believes changes: a true owner tells it again within a second. I3
+    Only the view of this one server changes: the real owner sends its claim again within a second.
+    I3
     """
 
     node: At
@@ -93,10 +94,10 @@ class UnassignSlots(Struct, frozen=True):
 
 
 class Replicate(Struct, frozen=True):
-    """`CLUSTER REPLICATE`: the server drops what it has and copies `primary`.
+    """`CLUSTER REPLICATE`: the server drops its data and copies `primary`.
 
-    It must own no slot. As a primary it must hold no key; as a replica it must still follow
-    `expect_primary`, whose data lives elsewhere. I1
+    It must not own a slot. As a primary it must hold no key; as a replica it must still follow
+    `expect_primary`, whose data another server has. I1
     """
 
     node: At
@@ -105,21 +106,21 @@ class Replicate(Struct, frozen=True):
 
 
 class FailoverMode(Enum):
-    """How much consent a promotion needs."""
+    """Whose agreement a promotion needs."""
 
-    PLAIN = "plain"  # primary pauses writes, replica catches up, majority votes: nothing is lost
+    PLAIN = "plain"  # the primary pauses writes, the replica catches up, a majority votes: no loss
     FORCE = "force"  # the primary is dead; the majority still votes
-    TAKEOVER = "takeover"  # no majority is left to ask, or none of it would vote
+    TAKEOVER = "takeover"  # there is no majority, or none of its members would vote
 
 
 class Failover(Struct, frozen=True):
     """`CLUSTER FAILOVER [FORCE|TAKEOVER]` on a replica.
 
-    It must still follow `primary`, and be at `min_offset` at least. `fence` must hold again right
-    before: for PROCESS_GONE the address still refuses; for CONTAINER_ENDED the API still has the
-    pod with `primary_uid`, and whatever address it has now refuses; for POD_GONE the API has
-    none of the pods `unseen`; for EMPTY_AND_PAUSED the executor pauses the primary's writes
-    (bounded) and sees DBSIZE 0.
+    The replica must still follow `primary` and have reached `min_offset`. `fence` is checked again
+    right before. PROCESS_GONE: the address still refuses connections. CONTAINER_ENDED: the API
+    still has the pod with `primary_uid`, and its current address refuses connections. POD_GONE: the
+    API has none of the pods `unseen`. EMPTY_AND_PAUSED: the executor pauses the primary's writes
+    for a bounded time and reads DBSIZE 0.
     """
 
     node: At
@@ -127,16 +128,16 @@ class Failover(Struct, frozen=True):
     mode: FailoverMode
     fence: Fence
     min_offset: int = 0
-    primary_pod: str = ""  # the pod the primary runs in, empty when it has none any more
+    primary_pod: str = ""  # the pod that the primary runs in; empty when it has none any more
     primary_uid: str = ""
-    unseen: tuple[str, ...] = ()  # pods that may exist and were not observed: one may be it
+    unseen: tuple[str, ...] = ()  # pods that may exist, not observed: one may be the primary
 
 
 class Forget(Struct, frozen=True):
-    """`CLUSTER FORGET` on one server; a plan does it on all of them within the ban. I11
+    """`CLUSTER FORGET` on one server; a plan does it on all servers before the ban on it ends. I11
 
-    Refused if the server now says that `id` owns a slot beyond `expect_slots`, those whose loss
-    was accepted, or if it follows `id`.
+    Refused if the server now says that `id` owns a slot that is not in `expect_slots` (the slots
+    whose loss was accepted), or if the server follows `id`.
     """
 
     node: At
@@ -147,8 +148,8 @@ class Forget(Struct, frozen=True):
 class InheritSlots(Struct, frozen=True):
     """`CLUSTER SETSLOT ... NODE` on the replica that was promoted over a dead owner. I3
 
-    It had their keys and had not heard of them when it took over; now everybody else has. The
-    server must still be a primary, and must not see the dead one alive.
+    The replica had the keys of these slots, but did not know yet that its primary owned them; all
+    other servers know it. It must still be a primary, and must not see the dead owner alive.
     """
 
     node: At
@@ -157,17 +158,17 @@ class InheritSlots(Struct, frozen=True):
 
 
 class CloseSlots(Struct, frozen=True):
-    """`CLUSTER SETSLOT <slot> STABLE`: end moves that lead nowhere."""
+    """`CLUSTER SETSLOT <slot> STABLE`: close slots whose migration has no other end."""
 
     node: At
     slots: SlotSet
 
 
 class MoveSlots(Struct, frozen=True):
-    """Move slots with their keys from one primary to another, or finish such a move. I4, I5
+    """Migrate slots with their keys from one primary to another, or finish such a migration. I4, I5
 
-    The source must still own them (or the target already, then only the books are closed). The
-    executor chooses the mover by what both engines can do.
+    The source must still own the slots; if the target owns them already, only the open slots are
+    closed. The executor chooses the mover by what both engines support.
     """
 
     source: At
@@ -176,7 +177,7 @@ class MoveSlots(Struct, frozen=True):
 
 
 class RescueKeys(Struct, frozen=True):
-    """Bring keys of slots that `holder` does not own to their `owner`; then close the slots."""
+    """Move keys of slots that `holder` does not own to their `owner`; then close the slots."""
 
     holder: At
     owner: At
@@ -184,7 +185,7 @@ class RescueKeys(Struct, frozen=True):
 
 
 class StopMoving(Struct, frozen=True):
-    """End a move this process is carrying out, at the next boundary between batches."""
+    """Stop a migration that this process is carrying out, at the end of the current batch."""
 
     source: NodeId
     target: NodeId
@@ -198,7 +199,7 @@ class CancelJob(Struct, frozen=True):
 
 
 class ResetEmptyNode(Struct, frozen=True):
-    """`CLUSTER RESET HARD` of a server that holds no key: it gets a new identity. I1, I3"""
+    """`CLUSTER RESET HARD` on a server that holds no key: it gets a new node id. I1, I3"""
 
     node: At
 

@@ -1,4 +1,4 @@
-"""A primary is dead: promote a replica without waiting for timeouts."""
+"""Promote a replica of a dead primary without waiting for timeouts."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _BY_EVIDENCE = {
 
 
 def assist(situation: Situation) -> Plan | None:
-    """Ask the best replica of each fenced dead primary to take over, one shard at a time.
+    """Promote the best replica of each fenced dead primary, one shard at a time.
 
-    With a majority of slot owners alive FORCE asks them for votes, so two operators, or an
-    operator with old news, cannot make two primaries. Without it TAKEOVER needs no vote: only when
-    every slot owner that does not respond is dead and its data are gone with it, or a person gave
-    up what it may still hold; or when the owners
-    would refuse every vote, because the replica never heard of its primary's last epoch. Silence is
-    never death: the engine's own timeouts deal with it. I2, I7, CL-01, CL-13, CL-14
+    With a majority of slot owners alive, FORCE asks them for votes, so that neither two operators
+    nor an operator with an outdated cache can make two primaries. TAKEOVER needs no vote. It is
+    used only when every slot owner that does not respond is dead and its data is gone with it, when
+    a person gave up the data that it may still hold, or when the owners would refuse every vote
+    because the replica never received its primary's last epoch. A server that does not respond is
+    never considered dead: the engine's own timeouts deal with it. I2, I7, CL-01, CL-13, CL-14
     """
     gone = [claim.id for claim in situation.claims if claim.id not in situation.by_id]
     gone = [node for node in gone if node not in situation.duplicate_ids]
@@ -48,7 +48,7 @@ def assist(situation: Situation) -> Plan | None:
             continue
         ready.append((candidate, node, fence))
     if not ready:
-        # An outage: what is in the way may be gone at any moment.
+        # This is an outage: the obstacle may disappear at any moment.
         hopeful = any(situation.replicas_of(n) and not _is_silent(situation, n) for n in gone)
         soon = _HEARS_SOON if hopeful else None
         return Plan(rule="assist", blocked=tuple(reasons), phase=Phase.HEALING, again_after=soon)
@@ -84,22 +84,22 @@ def assist(situation: Situation) -> Plan | None:
         blocked=tuple(reasons),
         phase=Phase.HEALING,
         urgent=True,
-        # The dead primary may have been one end of a move.
-        count_on=(*situation.key_holders, candidate.pod.name),
+        # The dead primary may have been one end of a slot migration.
+        count_strays_on=(*situation.key_holders, candidate.pod.name),
     )
 
 
 def fence_of(situation: Situation, node: NodeId) -> Fence | None:
-    """Why a slot owner that does not respond serves no client, or None when it might.
+    """Why a slot owner that does not respond serves no client, or None when it might serve some.
 
-    A pod that was not observed may run all the same: its label may be missing, or the cache late.
-    It is taken to be gone only when no voter is linked with the server, and the executor finds no
-    such pod in the API. K-27
+    A pod that was not observed may still run: its label may be missing, or the cache may be late.
+    It counts as gone only when no voter is linked with the server and the executor finds no such
+    pod in the API. K-27
     """
     holder = situation.identities.get(node)
     if holder is not None:
         return _BY_EVIDENCE.get(holder.evidence)
-    if any(not stranger.dead for stranger in situation.strangers):
+    if any(not stranger.dead for stranger in situation.unidentified):
         return None
     return None if seen_healthy_by(situation, node) else Fence.POD_GONE
 
@@ -114,7 +114,7 @@ def seen_healthy_by(situation: Situation, node: NodeId) -> tuple[str, ...]:
 
 
 def _is_silent(situation: Situation, node: NodeId) -> bool:
-    """Whether a pod that may be this node neither answers nor refuses: only timeouts help."""
+    """Whether a pod that may be this node neither responds nor refuses: only timeouts help."""
     return fence_of(situation, node) is None and not seen_healthy_by(situation, node)
 
 
@@ -124,7 +124,7 @@ def _mode(situation: Situation, gone: list[NodeId]) -> FailoverMode | None:
     fences = [fence_of(situation, node) for node in gone]
     if None in fences:
         return None
-    # Without a disk nothing can come back: what their processes held ended with them.
+    # Without a disk nothing can come back: the data ended with the processes.
     gone_for_good = Fence.POD_GONE not in fences or not situation.possible_holders
     if situation.wanted.volatile and gone_for_good:
         return FailoverMode.TAKEOVER
@@ -140,10 +140,10 @@ def _slots_of(situation: Situation, owners: list[NodeId]) -> SlotSet:
 
 
 def _unheard_epoch(situation: Situation, candidate: Seen) -> str | None:
-    """Why no server would believe one that takes over now: its epoch would not be the highest.
+    """Why no server would accept a takeover now: its epoch would not be the highest.
 
-    Who takes over alone takes the next epoch it knows of. Servers tell each other theirs every
-    second. I14
+    A server that takes over without votes takes the next epoch that it knows of. Servers send each
+    other their epochs every second. I14
     """
     highest = max((peer.config_epoch for peer in situation.views.distinct), default=0)
     if candidate.current_epoch < highest:
@@ -160,7 +160,7 @@ def _uncertain(situation: Situation, node: NodeId) -> str:
             f"{situation.name_of(node)} owns slots and was not observed in any pod, "
             f"but {linked[0]} is linked with it, so it is not failed over"
         )
-    names = ", ".join(s.pod.name for s in situation.strangers if not s.dead)
+    names = ", ".join(s.pod.name for s in situation.unidentified if not s.dead)
     return f"{situation.name_of(node)} owns slots and may be {names}, which does not respond"
 
 

@@ -1,4 +1,4 @@
-"""A new database: slots, introductions and replicas in one go, resumable anywhere."""
+"""Form a new cluster: slots, CLUSTER MEET and replicas in one plan that can resume anywhere."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from .situation import Situation
 
 __all__ = ["BOOTSTRAP", "bootstrap"]
 
-# Only for servers that hold nothing yet; the config rule puts the wanted values back.
+# Only for servers that hold nothing yet; the rule `configure` restores the wanted values.
 BOOTSTRAP = (("cluster-node-timeout", "500"), ("repl-diskless-sync-delay", "0"))
 
 
 def bootstrap(situation: Situation) -> Plan | None:
-    """Give every shard its share, its own epoch, and its replicas; introduce all to all.
+    """Give every shard its slots, its own epoch and its replicas, and MEET all servers.
 
-    Widen before narrow: epochs and slots first, while no server knows another and no claim can
-    collide; then the mesh; then replicas, which drop what they have and have nothing. Nothing is
-    assigned while a pod is missing or silent: what it holds is not known. I3, I9, CL-05
+    Epochs and slots come first, while no server knows another and no claims can conflict; then the
+    full mesh; then the replicas, which drop their data and have none. Nothing is assigned while a
+    pod is missing or does not respond, because it is not known what it holds. I3, I9, CL-05
     """
     if situation.observed.formed or not situation.unclaimed:
         return None
@@ -39,7 +39,7 @@ def bootstrap(situation: Situation) -> Plan | None:
             blocked=reason,
             phase=Phase.CREATING,
             final=True,
-            count_on=situation.to_count,
+            count_strays_on=situation.to_count,
         )
     leaders = {shard: situation.by_id[node] for shard, node in situation.leaders.items()}
     members = tuple(situation.by_id.values())
@@ -59,7 +59,7 @@ def bootstrap(situation: Situation) -> Plan | None:
 
 
 def _corrected(stuck: list[Unreachable]) -> Plan:
-    """Make pods again that do not start: the spec was corrected since. IN-27"""
+    """Recreate pods that do not start, because the spec was corrected since. IN-27"""
     why = f"{len(stuck)} pods do not start and are of an old revision"
     one_a_shard = {node.pod.shard: node for node in reversed(stuck)}.values()
     steps = tuple(DeletePod(pod=n.pod.name, uid=n.pod.uid, why=why) for n in one_a_shard)
@@ -98,7 +98,7 @@ def _limitation(situation: Situation) -> tuple[str, ...]:
 
 
 def _tune(members: tuple[Seen, ...]) -> tuple[Action, ...]:
-    """Short timeouts on whoever holds nothing and is not tuned yet."""
+    """Set short timeouts on every server that holds nothing and does not have them yet."""
     return tuple(
         TuneForBootstrap(node=at(node), values=BOOTSTRAP)
         for node in members
@@ -109,7 +109,7 @@ def _tune(members: tuple[Seen, ...]) -> tuple[Action, ...]:
 
 
 def _assign(situation: Situation, leaders: dict[int, Seen]) -> tuple[Action, ...]:
-    """Each leader's part of its share that is not claimed, and an epoch while it is alone."""
+    """Give each leader its unclaimed slots, and an epoch while it knows no other node."""
     steps: list[Action] = []
     shares = even_shares(situation.wanted.shards)
     for shard, share in enumerate(shares):

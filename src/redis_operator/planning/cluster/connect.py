@@ -1,4 +1,4 @@
-"""Every server knows every other one, at its present address."""
+"""Make every server know every other one at its current address."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from ..observed import Seen
 from .actions import Meet
 from .situation import Situation
 
-__all__ = ["PATIENT_TIMES", "connect", "deaf", "merge_limitation"]
+__all__ = ["PATIENT_TIMES", "connect", "merge_limitation", "unlinked_reason"]
 
 PATIENT_TIMES = 5
 _LONGEST_PAUSE = 60.0
 
 
 def connect(situation: Situation) -> Plan | None:
-    """Introduce all pairs that do not know each other as they are now: a full mesh.
+    """Send CLUSTER MEET for all pairs that do not know each other's current address: a full mesh.
 
-    A star would leave its centre telling its old address: a server learns its own from whoever
-    meets it. Ids were read over authenticated connections to pods of this database, and the
-    executor reads them again, since addresses are reused. I11, CL-02
+    With a star, the server in its centre would keep announcing its old address: a server learns its
+    own address from the servers that meet it. Ids were read over authenticated connections to pods
+    of this database, and the executor reads them again, since addresses are reused. I11, CL-02
     """
     members = [node for node in situation.by_id.values() if _belongs(situation, node)]
     steps: list[Action] = []
@@ -34,7 +34,7 @@ def connect(situation: Situation) -> Plan | None:
     meeting, spans = 0, []
     for one, two in _doubtful(situation, members, greeted):
         if two.pod.ip in greeted[one.id] or one.pod.ip in greeted[two.id]:
-            meeting += 1  # a second MEET would begin the handshake again
+            meeting += 1  # a second MEET would restart the handshake
             continue
         meets = _meets(situation, one, two)
         if not meets or _know_no_epoch(situation, one, two):
@@ -45,7 +45,7 @@ def connect(situation: Situation) -> Plan | None:
         if reason:
             blocked[reason] = None
         elif left > 0:
-            blocked[deaf(one, two, before)] = None
+            blocked[unlinked_reason(one, two, before)] = None
             spans.append(left)
         else:
             steps += meets
@@ -75,7 +75,7 @@ def connect(situation: Situation) -> Plan | None:
 def _doubtful(
     situation: Situation, members: list[Seen], greeted: dict[NodeId, frozenset[str]]
 ) -> Iterator[tuple[Seen, Seen]]:
-    """Pairs of which one may have the other wrong, or is shaking hands with it; in order."""
+    """Pairs where one may have a wrong view of the other or a handshake with it, in order."""
     places = {node.id: place for place, node in enumerate(members)}
     usual = situation.views.usual
     wrong = [node.id for node in members if _is_wrong(usual.get(node.id), node)]
@@ -91,11 +91,12 @@ def _doubtful(
 
 
 def _know_no_epoch(situation: Situation, one: Seen, two: Seen) -> bool:
-    """Whether two new servers should hear the cluster's epoch before they meet.
+    """Whether two new servers should learn the cluster's epoch before they meet.
 
-    Two primaries with epoch 0 are parted by the engine: one takes the next epoch it knows of. If
-    that is 1, it is the epoch of a primary that may be down. When that one comes back, it is parted
-    from the newcomer with a higher epoch, and takes its slots from the replica promoted over it. I3
+    When two primaries with epoch 0 meet, the engine gives one of them the next epoch it knows of.
+    If that is 1, it is the epoch of a primary that may be down. When that primary comes back, it
+    gets a higher epoch than the new server, and takes its slots back from the replica promoted over
+    it. I3
     """
     if one.current_epoch or two.current_epoch:
         return False
@@ -103,10 +104,11 @@ def _know_no_epoch(situation: Situation, one: Seen, two: Seen) -> bool:
 
 
 def merge_limitation(one: Seen, two: Seen) -> str | None:
-    """Why two servers may not be introduced: one would delete keys the other does not have.
+    """Why two servers may not meet: one would delete keys that the other does not have.
 
-    Of two who claim a slot the one with the lower epoch deletes its keys when they meet. That is
-    right for an old primary after a failover, and wrong when the winner never had the data. I3
+    When two servers claim a slot, the one with the lower epoch deletes its keys as soon as they
+    meet. That is right for an old primary after a failover, and wrong when the winner never had the
+    data. I3
     """
     both = one.slots & two.slots
     if not both or not (one.is_primary and two.is_primary):
@@ -121,8 +123,8 @@ def merge_limitation(one: Seen, two: Seen) -> str | None:
     return None
 
 
-def deaf(one: Seen, two: Seen, tried: Introduction | None) -> str:
-    """Say that two servers respond to us and not to each other, and what is the likely cause."""
+def unlinked_reason(one: Seen, two: Seen, tried: Introduction | None) -> str:
+    """Say that two servers respond to the operator and not to each other, and the likely cause."""
     times = tried.times if tried is not None else 0
     return (
         f"{one.pod.name} ({one.pod.ip}) and {two.pod.name} ({two.pod.ip}) were sent CLUSTER MEET "
@@ -132,14 +134,14 @@ def deaf(one: Seen, two: Seen, tried: Introduction | None) -> str:
 
 
 def _pause(tried: Introduction | None) -> float:
-    """How long to wait before the next introduction: the first ones may have been too early."""
+    """How long to wait before the next MEET: the first ones may have been too early."""
     if tried is None or tried.times < PATIENT_TIMES:
         return 0.0
     return min(_LONGEST_PAUSE, 2.0 ** (tried.times - PATIENT_TIMES + 1))
 
 
 def _belongs(situation: Situation, node: Seen) -> bool:
-    """Pods that stay, and leaving ones that still own or hold something."""
+    """Whether a pod stays, or leaves and still owns slots or holds keys."""
     if not situation.leaving(node.pod):
         return True
     followed = any(not situation.leaving(f.pod) for f in situation.replicas_of(node.id))
@@ -147,7 +149,7 @@ def _belongs(situation: Situation, node: Seen) -> bool:
 
 
 def _meets(situation: Situation, one: Seen, two: Seen) -> list[Action]:
-    """The introductions a pair needs: one when strangers, else from whoever has it wrong."""
+    """The MEETs that a pair needs: one if neither knows the other, else from each wrong side."""
     here, there = situation.view(one, two.id), situation.view(two, one.id)
     if here is None and there is None:
         found: list[Action] = [Meet(node=at(one), peer=at(two))]
@@ -159,15 +161,15 @@ def _meets(situation: Situation, one: Seen, two: Seen) -> list[Action]:
 
 
 def _is_wrong(view: Peer | None, other: Seen) -> bool:
-    """Whether somebody's view of a server is not how it is now."""
+    """Whether a server's view of another one differs from how that one is now."""
     if view is None or view.ip != other.pod.ip or other.ip != other.pod.ip:
         return True
     return (
         bool(view.flags) and PeerFlag.NOADDR in view.flags
-    )  # a link that is merely down the engine opens again
+    )  # the engine reopens a link that is merely down
 
 
 def _greeted(situation: Situation, node: Seen) -> frozenset[str]:
-    """Addresses a server is shaking hands with."""
+    """Addresses with which a server has a handshake in progress."""
     views = (situation.view(node, peer.id) for peer in situation.views.greetings)
     return frozenset(view.ip for view in views if view and PeerFlag.HANDSHAKE in view.flags)

@@ -1,4 +1,4 @@
-"""Slots without an owner in a database that was whole once."""
+"""Assign slots without an owner in a database that was complete before."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ _GONE = "every copy of their data is gone: no server owns them or holds a key of
 
 
 def cover(situation: Situation) -> Plan | None:
-    """Give unowned slots back to whoever holds their keys; report those whose keys are gone.
+    """Assign unowned slots to the servers that hold their keys; report those whose keys are gone.
 
-    With keys on one server the slots are its own again; with keys on several, the one that has
-    most of them, and the rescue rule brings the others' keys there. Slots that no server has a key
-    for were lost with their owner, or were empty: that cannot be told apart, so it is reported as
-    lost, and empty servers get them when the spec or a person says so. I3, CL-03, CL-21, CL-30
+    If one server holds the keys, it owns the slots again. If several do, the one with the most keys
+    gets them, and the rule `rescue` moves the keys of the others there. Slots for which no server
+    has a key were lost with their owner, or were empty: it cannot be known which, so they are
+    reported as lost, and are assigned to empty servers when the spec or a person allows it. I3,
+    CL-03, CL-21, CL-30
     """
     missing = situation.unclaimed - _on_their_way(situation)
     if not missing:
@@ -35,7 +36,7 @@ def cover(situation: Situation) -> Plan | None:
         return Plan(
             rule="cover",
             blocked=(f"slots {missing} have no owner", *unsure),
-            count_on=situation.to_count,
+            count_strays_on=situation.to_count,
             phase=Phase.HEALING,
             final=True,
         )
@@ -55,9 +56,10 @@ def cover(situation: Situation) -> Plan | None:
 
 
 def _on_their_way(situation: Situation) -> SlotSet:
-    """Slots this process is moving: servers are asked one by one, and for a moment none says so.
+    """Slots that this process is migrating: for a moment no server may report one as its own.
 
-    Giving them out then would take them from the one who has just got them. I3, I5
+    Servers are asked one by one. Assigning the slots then would take them from the server that has
+    just received them. I3, I5
     """
     slots = NO_SLOTS
     for move in situation.observed.cluster.moving:
@@ -71,7 +73,7 @@ def _unsure(situation: Situation) -> list[str]:
 
 
 def _first(situation: Situation, steps: Iterable[AssignSlots]) -> Plan | None:
-    """What comes before: who believes in an owner of these slots would refuse them."""
+    """The step before: servers that take another one for the owner would refuse these slots."""
     mistaken = tuple(
         UnassignSlots(node=step.node, slots=believed, owner=peer.id)
         for step in steps
@@ -100,7 +102,7 @@ def _to_their_holders(situation: Situation, missing: SlotSet) -> tuple[AssignSlo
 
 
 def _start_empty(situation: Situation, missing: SlotSet, given_up: SlotSet) -> Plan:
-    """Give the share of each shard to its leader."""
+    """Assign the slots of each shard to its leader."""
     steps: list[AssignSlots] = []
     left = given_up
     for shard, share in enumerate(even_shares(situation.wanted.shards)):

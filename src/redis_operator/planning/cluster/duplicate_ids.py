@@ -15,25 +15,25 @@ __all__ = ["duplicate_ids"]
 
 
 def duplicate_ids(situation: Situation) -> Plan | None:
-    """Give the empty duplicate a new identity; when both hold data, touch neither and say so.
+    """Reset the empty one of two pods with the same node id; if both hold data, change neither.
 
     A cloned volume brings its node id along, and the address of that id then flaps between two
-    pods. Only one without a single key may be reset, and only while the other one is not the
-    one to go. The rest of the database is healed without them. I1, I3, I11, CL-25
+    pods. Only a pod without a single key may be reset, and only if the other one is not leaving.
+    The rest of the database is repaired without them. I1, I3, I11, CL-25
     """
     if not situation.duplicate_ids:
         return None
     steps, blocked = [], []
     for node in sorted(situation.duplicate_ids):
         pair = [seen for seen in situation.seen if seen.id == node]
-        spare = _spare(situation, node, pair)
+        resettable = _resettable(situation, node, pair)
         names = " and ".join(seen.pod.name for seen in pair)
-        if spare is None:
+        if resettable is None:
             blocked.append(
                 f"{names} both report node id {node[:8]} and hold data: remove the cloned volume"
             )
         else:
-            steps.append(ResetEmptyNode(node=at(spare)))
+            steps.append(ResetEmptyNode(node=at(resettable)))
     if steps:
         return Plan(
             rule="duplicate_ids",
@@ -45,8 +45,8 @@ def duplicate_ids(situation: Situation) -> Plan | None:
     return Plan(rule="duplicate_ids", blocked=tuple(blocked), phase=Phase.HEALING)
 
 
-def _spare(situation: Situation, node: NodeId, pair: Sequence[Seen]) -> Seen | None:
-    """The one that may go: empty, while another one holds keys or is where the peers see it."""
+def _resettable(situation: Situation, node: NodeId, pair: Sequence[Seen]) -> Seen | None:
+    """The pod that may be reset: empty, while the other one holds keys or is where peers see it."""
     empty = [seen for seen in pair if not seen.keys and not seen.loading]
     if len(empty) < len(pair):
         return empty[0] if empty else None

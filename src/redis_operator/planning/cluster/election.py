@@ -1,7 +1,7 @@
-"""Who may be promoted, and why not.
+"""Which replica may be promoted, and why not.
 
-The best candidate has the most data, then is seen by the voters, then sits where the primary is
-not. Nobody with less data is ever promoted over somebody with more who can be asked.
+The best candidate has the most data, then is linked with the voters, then runs where the primary
+does not. A replica is never promoted over a reachable one that has more data.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ def ranked(situation: Situation, primary: NodeId) -> tuple[Seen, ...]:
 def best(situation: Situation, primary: NodeId) -> tuple[Seen | None, str]:
     """The replica to promote after its primary died, or None and the reason.
 
-    A replica that does not respond may be ahead of all that do: then none is promoted by us, and
-    the engine's own election, in which it takes part, decides. I2, CL-13
+    A replica that does not respond may be ahead of all that do. Then the operator promotes none,
+    and the engine's own election, in which that replica takes part, decides. I2, CL-13
     """
     candidates, reason = _of_its_history(situation, primary)
     if not candidates:
@@ -65,10 +65,10 @@ def best(situation: Situation, primary: NodeId) -> tuple[Seen | None, str]:
 
 
 def _of_its_history(situation: Situation, primary: NodeId) -> tuple[tuple[Seen, ...], str]:
-    """Replicas that hold this primary's data: following it is a wish, the history is the fact.
+    """Replicas that hold this primary's data, judged by their replication history.
 
-    A replica told to follow a primary that dies before the first sync still has another shard's
-    data. Offsets say who is ahead only within one history.
+    A replica that was made to follow a primary which died before the first sync still has the data
+    of another shard. Offsets can be compared only within one history.
     """
     name = situation.name_of(primary)
     elsewhere = {
@@ -77,11 +77,11 @@ def _of_its_history(situation: Situation, primary: NodeId) -> tuple[tuple[Seen, 
         if node.id != primary
         for history in (node.replication.id, node.replication.id2)
     } - {""}
-    told = dict(situation.observed.cluster.histories).get(primary)
+    history = dict(situation.observed.cluster.histories).get(primary)
     copies = [n for n in ranked(situation, primary) if situation.is_copy(n)]
     able = [n for n in copies if n.replication.id not in elsewhere]
     able = [n for n in able if not n.replication.unlinked] or able
-    able = [n for n in able if n.replication.id == told] or able
+    able = [n for n in able if n.replication.id == history] or able
     if not able:
         return (), f"{name} has no live replica with its data"
     if len({node.replication.id for node in able}) > 1:
@@ -97,11 +97,11 @@ def _of_its_history(situation: Situation, primary: NodeId) -> tuple[tuple[Seen, 
 
 
 def outdated(situation: Situation, candidate: Seen, primary: NodeId) -> str | None:
-    """Why a dead primary is waited for instead: its files may be newer than its replica's. CL-02
+    """Why to wait for a dead primary instead: its files may be newer than its replica's. CL-02
 
-    A replica that restarted has what it had when it ended. The primary may have gone on without it,
-    and comes back with all it acknowledged, unless no pod can be it any more or its files are
-    broken. The engine elects no such replica either; FORCE would.
+    A replica that restarted has the data from when it ended. The primary may have accepted writes
+    after that, and comes back with all that it acknowledged, unless no pod can be that primary any
+    more or its files are broken. The engine does not elect such a replica either; FORCE would.
     """
     if not candidate.replication.unlinked or situation.wanted.volatile:
         return None
@@ -136,7 +136,7 @@ def limitation(situation: Situation, candidate: Seen, primary: NodeId) -> str | 
 
 
 def unsynced(candidate: Seen, primary: Seen) -> str | None:
-    """Why a replica cannot stand in for its live primary, or None. ST-05"""
+    """Why a replica cannot replace its live primary, or None. ST-05"""
     name = candidate.pod.name
     if candidate.replica_of != primary.id:
         return f"{name} does not follow {primary.pod.name}"
@@ -153,29 +153,29 @@ def unsynced(candidate: Seen, primary: Seen) -> str | None:
 
 
 def _unknown(situation: Situation, candidate: Seen, primary: NodeId) -> str | None:
-    """Why too few would vote for a replica, as far as it is known to them. (trap 2)
+    """Why too few servers would vote for a replica, as far as they know it. (trap 2)
 
-    Voters answer over their own link to it, and only to one whom they know as a replica of that
-    primary; and it counts the votes only of those whom it knows to own slots. All hear of this
-    within seconds; an election that was lost is not tried again for four node timeouts.
+    A voter answers over its own link to the replica, and only if it knows it as a replica of that
+    primary; the replica counts only votes of servers that it knows as slot owners. All servers
+    learn this within seconds, but a lost election is not repeated for four node timeouts.
     """
     name = candidate.pod.name
-    apart, deaf, unheard = [], [], []
+    apart, unaware, unheard = [], [], []
     for voter in situation.voters:
         view, back = situation.view(voter, candidate.id), situation.view(candidate, voter.id)
         if view is None or back is None or not (view.healthy and back.healthy):
             apart.append(voter.pod.name)
         elif view.replica_of != primary:
-            deaf.append(voter.pod.name)
+            unaware.append(voter.pod.name)
         elif not back.slots or back.replica_of is not None:
             unheard.append(voter.pod.name)
-    silent = len(apart) + len(deaf) + len(unheard)
+    silent = len(apart) + len(unaware) + len(unheard)
     if len(situation.voters) - silent >= situation.quorum:
         return None
     if apart:
         return f"{name} is not linked with {', '.join(apart)}, whose votes it needs"
-    if deaf:
-        return f"{', '.join(deaf)} have not heard yet that {name} is a replica"
+    if unaware:
+        return f"{', '.join(unaware)} have not heard yet that {name} is a replica"
     if unheard:
         return f"{name} has not heard yet that {', '.join(unheard)} own slots and may vote"
     return None
@@ -206,7 +206,7 @@ def _node_timeout(node: Seen, default_ms: int) -> int:
 
 
 def _silent_siblings(situation: Situation, primary: NodeId) -> list[Unreachable]:
-    """Unreachable pods that follow, or may follow, the same primary and are not known dead."""
+    """Unreachable pods that follow, or may follow, the same primary and may be alive."""
     suspects = []
     for node in situation.unreachable:
         if node.dead:
@@ -224,13 +224,13 @@ def _silent_siblings(situation: Situation, primary: NodeId) -> list[Unreachable]
 
 
 def successor(situation: Situation, dead: NodeId) -> Seen | None:
-    """The primary that was promoted over a dead one, as its history or our memory says."""
-    told = dict(situation.observed.cluster.histories).get(dead)
+    """The primary that was promoted over a dead one, by its history or by a remembered election."""
+    history = dict(situation.observed.cluster.histories).get(dead)
     elected = {e.node for e in situation.observed.elections if e.over == dead}
     found = [
         node
         for node in situation.by_id.values()
-        if node.is_primary and ((told and node.replication.id2 == told) or node.id in elected)
+        if node.is_primary and ((history and node.replication.id2 == history) or node.id in elected)
     ]
     return found[0] if len(found) == 1 else None
 
@@ -238,9 +238,9 @@ def successor(situation: Situation, dead: NodeId) -> Seen | None:
 def can_be_elected(situation: Situation, replica: Seen, primary: NodeId) -> bool:
     """Whether enough owners would vote for a replica of a dead primary.
 
-    A primary that died soon after its epoch rose may have told the others and not its replica.
-    They refuse whoever asks with the old one, and nobody tells the replica any more: only a
-    takeover gets out of that.
+    A primary that died soon after it got a new epoch may have sent it to the other owners and not
+    to its replica. They refuse a candidate with the old epoch, and no server sends the new one to
+    the replica any more: only a takeover ends this.
     """
     own = situation.view(replica, primary)
     if own is None:

@@ -13,9 +13,9 @@ __all__ = ["empty_primary"]
 
 
 def empty_primary(situation: Situation) -> Plan | None:
-    """Promote the replica that still holds the data, before it copies the emptiness.
+    """Promote the replica that still holds the data, before it syncs with the empty primary.
 
-    The boot script keeps this from happening (I9); this is the second net. A primary that was
+    The boot script prevents this (I9); this rule is the second safeguard. A primary that was
     emptied by its clients has the same replication history as its replicas and is left alone.
     """
     for node in situation.voters:
@@ -50,7 +50,7 @@ def empty_primary(situation: Situation) -> Plan | None:
 
 
 def _still_full(replica: Seen, primary: Seen) -> bool:
-    """It has keys, and they come from another history than the primary's present one."""
+    """Whether a replica has keys from another history than the primary's current one."""
     return (
         replica.keys > 0
         and not replica.replication.link_up

@@ -1,4 +1,4 @@
-"""Every pod that is not its shard's primary copies it."""
+"""Make every pod that is not its shard's primary a replica of it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ __all__ = ["follow", "why_not"]
 
 
 def follow(situation: Situation) -> Plan | None:
-    """Turn idle servers into replicas of their shard's primary, and bring strays back to it.
+    """Turn idle servers into replicas of their shard's primary; move replicas of other shards back.
 
-    Idle ones all at once: they hold nothing. A replica that copies another shard is a copy that
-    shard may need, so those change one at a time, when both primaries answer. I1, CL-15, CL-17
+    Idle servers change all at once: they hold nothing. A replica of another shard is a copy that
+    this shard may need, so those change one at a time, while both primaries respond. I1, CL-15,
+    CL-17
     """
     idle: list[Action] = []
     strays: list[Action] = []
@@ -54,12 +55,12 @@ def follow(situation: Situation) -> Plan | None:
         rule="follow",
         blocked=tuple(blocked),
         phase=Phase.HEALING,
-        count_on=situation.to_count if any(not n.slots for n in situation.uncounted) else (),
+        count_strays_on=situation.to_count if any(not n.slots for n in situation.uncounted) else (),
     )
 
 
 def why_not(situation: Situation, node: Seen, leader: Seen) -> str | None:
-    """Why a server may not drop what it has and copy its shard's primary, or None. I1"""
+    """Why a server may not drop its data and copy its shard's primary, or None. I1"""
     name = node.pod.name
     if node.slots:
         return f"{name} still claims slots {node.slots} and must first hear who owns them"
@@ -75,9 +76,9 @@ def why_not(situation: Situation, node: Seen, leader: Seen) -> str | None:
 
 
 def _own_keys(situation: Situation, node: Seen) -> str:
-    """What a server holds that it would drop; where clients see other values, who decides."""
+    """Describe the keys a server would drop; where clients see other values, a person decides."""
     name, stray = node.pod.name, node.stranded
-    known = situation.observed.cluster.shadowed(node.id)
+    known = situation.observed.cluster.duplicate_strays_of(node.id)
     if isinstance(stray, Counted) and stray.keys == node.keys and not stray.slots - known:
         return (
             f"{name} has other values of {node.keys} keys than the owners of slots {stray.slots}, "
@@ -88,7 +89,7 @@ def _own_keys(situation: Situation, node: Seen) -> str:
 
 
 def _stray_limitation(situation: Situation, node: Seen) -> str | None:
-    """A replica's data must live on: at its own primary, or at whoever owns those slots now."""
+    """Why a replica's data is not known to be at its own primary, or at the owner of its slots."""
     assert node.replica_of is not None
     name = node.pod.name
     if node.replica_of in situation.by_id:

@@ -1,4 +1,4 @@
-"""Healthy nodes that are not ours: another database reached by a reused address."""
+"""Healthy nodes of another database, which were reached by a reused address."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ __all__ = ["foreign"]
 
 
 def foreign(situation: Situation) -> Plan | None:
-    """Forget healthy nodes that no pod of ours is, on all our servers at once.
+    """Forget healthy nodes that are not pods of this database, on all its servers at once.
 
-    A linked node whose address no pod of ours has is another database's. Who owns slots in our
-    books is not forgotten: that would leave them without an owner; a person must look. Nor is one
-    that a server of ours follows: it was ours a moment ago, and is dead without their having
-    noticed; they follow another first. I3, I11
+    A linked node whose address is not that of a pod of this database belongs to another database. A
+    node that owns slots according to a server is not forgotten, since that would leave the slots
+    without an owner; a person must decide. Nor is a node that a server of this database follows: it
+    was a member a moment ago, and has died unnoticed; the servers follow another primary first.
+    I3, I11
     """
-    if situation.strangers or situation.missing_pods:
-        return None  # one of them may be the node we do not recognise
+    if situation.unidentified or situation.missing_pods:
+        return None  # one of them may be the node that is not recognised
     addresses = {node.pod.ip for node in situation.observed.nodes if node.pod.ip}
     steps: list[Action] = []
     blocked = []

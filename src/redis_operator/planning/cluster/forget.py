@@ -1,4 +1,4 @@
-"""Nodes that are gone for good."""
+"""Nodes that are gone permanently."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ __all__ = ["forget"]
 
 
 def forget(situation: Situation) -> Plan | None:
-    """Forget dead nodes that own nothing, on every server in one go, within the ban.
+    """Forget dead nodes that own nothing, on every server in one stage, before the ban ends.
 
-    Sure only when every pod exists and is known by its id: a node we miss may be a pod that has
-    not come back yet. Nobody is forgotten who owns a slot in anybody's eyes, or whom a replica
-    still follows: that is decided by an election first. I3, I11, CL-10, CL-11
+    This is certain only when every pod exists and its id is known: an unknown node may be a pod
+    that has not come back yet. A node is not forgotten while any server says that it owns a slot,
+    or while a replica still follows it: an election decides about those first. I3, I11, CL-10,
+    CL-11
     """
-    if situation.strangers or situation.missing_pods or situation.missing_shards:
+    if situation.unidentified or situation.missing_pods or situation.missing_shards:
         return None
     steps: list[Action] = []
     for node, views in situation.others.items():

@@ -1,8 +1,8 @@
-"""What no plan may ever contain, checked once more after the rules have spoken.
+"""What no plan may contain, checked again after the rules have made it.
 
-Written from docs/invariants.md alone, without the rules' reasoning: a mistake in a rule is caught
-here, becomes a plain sentence, and nothing is done. I9, I10, I13 and I14 are kept by the boot
-script, the executor, the tests and the status; they cannot be read off one plan.
+Written from docs/invariants.md alone, without the reasoning of the rules: a mistake in a rule is
+caught here, becomes a plain sentence, and nothing is done. I9, I10, I13 and I14 are kept by the
+boot script, the executor, the tests and the status; they cannot be checked on one plan.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def _inherit(situation: Situation, step: InheritSlots) -> list[str]:
 
 
 def _holds(situation: Situation, step: AssignSlots) -> bool:
-    """The receiver has keys of every one of these slots itself: it is one of their holders."""
+    """Whether the receiver itself has keys of every one of these slots."""
     node = situation.by_id.get(step.node.id)
     return (
         node is not None
@@ -221,7 +221,7 @@ def _unplanned(situation: Situation, step: Failover) -> list[str]:
         found.append(f"I7: {primary.pod.name} responds and is not fenced")
     else:
         holder = situation.identities.get(step.primary)
-        suspects = [holder] if holder is not None else list(situation.strangers)
+        suspects = [holder] if holder is not None else list(situation.unidentified)
         alive = [n.pod.name for n in suspects if not n.dead]
         if alive:
             found.append(f"I7: {alive[0]} may be the primary and alive")
@@ -295,11 +295,11 @@ def _discard(situation: Situation, step: DiscardData) -> list[str]:
         return [f"I2: {step.pod} may be alive and would lose its data"]
     if any(owner not in situation.by_id for owner in situation.owned):
         return [f"I1: {step.pod} may be a slot owner and would lose its data"]
-    keeper = situation.by_id.get(step.keeper.id)
-    if keeper is None or not keeper.slots or not keeper.keys:
-        return [f"I1: {step.keeper.pod} is not known to hold the data of {step.pod}"]
-    if keeper.id != situation.leaders.get(node.pod.shard):
-        return [f"I1: {keeper.pod.name} is not the primary of the shard of {step.pod}"]
+    holder = situation.by_id.get(step.data_holder.id)
+    if holder is None or not holder.slots or not holder.keys:
+        return [f"I1: {step.data_holder.pod} is not known to hold the data of {step.pod}"]
+    if holder.id != situation.leaders.get(node.pod.shard):
+        return [f"I1: {holder.pod.name} is not the primary of the shard of {step.pod}"]
     return []
 
 
@@ -342,17 +342,17 @@ def _of_stage(situation: Situation, stage: tuple[Action, ...]) -> list[str]:
 
 
 def _forgetting(situation: Situation, stage: tuple[Action, ...]) -> list[str]:
-    """Who is forgotten is forgotten by everybody who knows it, in one stage."""
-    told: dict[NodeId, set[str]] = {}
+    """A node that is forgotten is forgotten by every server that knows it, in one stage."""
+    forgetting: dict[NodeId, set[str]] = {}
     for step in stage:
         if isinstance(step, Forget):
-            told.setdefault(step.id, set()).add(step.node.id)
+            forgetting.setdefault(step.id, set()).add(step.node.id)
     found = []
-    for node, hearers in told.items():
+    for node, forgetters in forgetting.items():
         know = {s.id for s in situation.by_id.values() if situation.view(s, node) is not None}
-        deaf = {i for i in know - hearers if not situation.leaving(situation.by_id[i].pod)}
-        if deaf:
-            found.append(f"I11: {situation.name_of(min(deaf))} would still know {node}")
+        unaware = {i for i in know - forgetters if not situation.leaving(situation.by_id[i].pod)}
+        if unaware:
+            found.append(f"I11: {situation.name_of(min(unaware))} would still know {node}")
     return found
 
 

@@ -1,4 +1,4 @@
-"""The planned switchover that several rules ask for: nothing acknowledged is lost."""
+"""The planned switchover that several rules ask for: no acknowledged write is lost."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def hand_over(
     phase: Phase,
     among: Iterable[Seen],
 ) -> Plan:
-    """Promote the best of the given replicas, or tell why none can be. I5, I6
+    """Promote the best of the given replicas, or say why none can be promoted. I5, I6
 
-    The primary pauses its writes, the replica reaches its offset, the majority votes. OK is not
-    success: the next look tells who is primary. CL-22
+    The primary pauses its writes, the replica reaches its offset, a majority votes. The reply OK
+    does not mean success: the next observation shows which server is primary. CL-22
     """
     allowed = {replica.id for replica in among}
     reasons = list(situation.unfinished_moves[:1])
@@ -59,17 +59,17 @@ def hand_over(
             stages=((step,),),
             phase=phase,
         )
-    told = reasons or [f"{primary.pod.name} has no replica that could take over"]
+    messages = reasons or [f"{primary.pod.name} has no replica that could take over"]
     return Plan(
         rule=rule,
-        blocked=tuple(f"{why}; {reason}" for reason in told),
+        blocked=tuple(f"{why}; {reason}" for reason in messages),
         phase=phase,
         again_after=1.0,
     )
 
 
 def _of_another(situation: Situation, replica: Seen, primary: Seen) -> str | None:
-    """Say whose data a replica holds, if not its primary's: it was told to follow that one late."""
+    """Say whose data a replica holds, if not its primary's: it began to follow that one late."""
     for other in situation.voters:
         if other.id != primary.id and other.replication.id == replica.replication.id:
             return f"{replica.pod.name} still holds the data of {other.pod.name}"

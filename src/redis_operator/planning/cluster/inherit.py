@@ -1,4 +1,4 @@
-"""Slots that a dead owner got last, and that its successor never heard of."""
+"""Slots that a dead owner got last, unknown to the replica that was promoted over it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ __all__ = ["inherit"]
 
 
 def inherit(situation: Situation) -> Plan | None:
-    """Give what a dead owner still has in the others' books to the replica promoted over it.
+    """Give the slots that other servers still assign to a dead owner to its promoted replica.
 
-    A server that dies right after it got slots may have told everybody but its replica. The
-    replica has their keys, because it is waited for before slots change hands, and does not claim
-    them when it takes over. Only when all pods respond and no server claims the slots. I3, CL-06
+    A server that dies right after it got slots may have announced them to all servers except its
+    replica. The replica has their keys, because a migration waits for it before slots change owner,
+    but it does not claim them when it takes over. Only when all pods respond and no server claims
+    the slots. I3, CL-06
     """
     if situation.unreachable:
         return None

@@ -14,23 +14,24 @@ __all__ = ["leave"]
 
 
 def leave(situation: Situation) -> Plan | None:
-    """Forget the drained nodes everywhere, then let their pods go.
+    """Forget the drained nodes on all servers, then delete their pods.
 
-    A leaving shard is found by what the servers say, not by names: whatever its pods own or hold
-    is moved first, whoever stays follows somebody who stays. Forgotten first and by all at once,
-    so that the end of the pods is no failure to anybody. I3, I11, K-05, CL-07
+    A leaving shard is judged by the answers of its servers, not by names: the slots and keys of its
+    pods are moved first, and every server that stays follows one that stays. The nodes are
+    forgotten first and by all servers at once, so that no server takes the end of the pods for a
+    failure. I3, I11, K-05, CL-07
     """
     shards = [w for w in situation.observed.workloads if w.shard >= situation.wanted.shards]
     for workload in sorted(shards, key=lambda w: -w.shard):
         reasons = _limitations(situation, workload.shard)
         if reasons:
-            told = tuple(f"shard {workload.shard} cannot be removed yet: {r}" for r in reasons)
+            messages = tuple(f"shard {workload.shard} cannot be removed yet: {r}" for r in reasons)
             holding = any(n.pod.shard == workload.shard for n in situation.uncounted)
             return Plan(
                 rule="leave",
-                blocked=told,
+                blocked=messages,
                 phase=Phase.SCALING,
-                count_on=situation.to_count if holding else (),
+                count_strays_on=situation.to_count if holding else (),
             )
         stages = [_forget_all(situation, workload.shard)]
         stages.append((DeleteWorkload(shard=workload.shard, uid=workload.uid),))
@@ -45,7 +46,7 @@ def leave(situation: Situation) -> Plan | None:
 
 def _limitations(situation: Situation, shard: int) -> list[str]:
     reasons: list[str] = []
-    if situation.strangers or situation.missing_pods:
+    if situation.unidentified or situation.missing_pods:
         reasons.append("a pod does not respond and may hold its data")
     reasons += situation.unfinished_moves[:1]
     saving = unsaved(situation, shard)
@@ -68,11 +69,11 @@ def _limitations(situation: Situation, shard: int) -> list[str]:
 
 
 def _forget_all(situation: Situation, shard: int) -> tuple[Action, ...]:
-    goers = [n.id for n in situation.by_id.values() if n.pod.shard == shard]
-    stayers = [n for n in situation.by_id.values() if n.pod.shard != shard]
+    removed = [n.id for n in situation.by_id.values() if n.pod.shard == shard]
+    staying = [n for n in situation.by_id.values() if n.pod.shard != shard]
     return tuple(
-        Forget(node=at(node), id=goer)
-        for goer in goers
-        for node in stayers
-        if situation.view(node, goer) is not None
+        Forget(node=at(node), id=gone)
+        for gone in removed
+        for node in staying
+        if situation.view(node, gone) is not None
     )

@@ -16,11 +16,11 @@ __all__ = ["gone_owners", "lost"]
 
 
 def lost(situation: Situation) -> Plan | None:
-    """Report slots whose owner left no copy; give them up where the spec or a person says so.
+    """Report slots whose owner left no copy; give them up where the spec or a person allows it.
 
-    Empty replicas of such an owner are detached first: no server forgets whom it follows. Then
-    the owner is forgotten by all, and the slots, which nothing claims any more, are assigned by
-    the cover rule. I3, CL-21, CL-31, CL-32, CL-36
+    Empty replicas of such an owner are detached first, since a server does not forget the node that
+    it follows. Then all servers forget the owner, and the rule `cover` assigns the slots, which no
+    server claims any more. I3, CL-21, CL-31, CL-32, CL-36
     """
     gone = _lost_owners(situation)
     if not gone:
@@ -47,10 +47,10 @@ def lost(situation: Situation) -> Plan | None:
 
 
 def gone_owners(situation: Situation) -> list[Claim]:
-    """Slot owners that no pod is, and that no copy is left of, by the word of a majority.
+    """Slot owners, according to a majority, that have no pod and whose data has no copy left.
 
-    Sure only when every pod exists, answers, and says who it is. Until then the data may come
-    back with a pod. I3, CL-21
+    This is certain only when every pod exists, responds, and says its id. Until then the data may
+    come back with a pod. I3, CL-21
     """
     if situation.possible_owners or situation.duplicate_ids:
         return []
@@ -64,10 +64,10 @@ def gone_owners(situation: Situation) -> list[Claim]:
 
 
 def _lost_owners(situation: Situation) -> dict[NodeId, SlotSet]:
-    """Nodes that any server still takes for an owner and no server is, with what was lost.
+    """Nodes that some server still takes for an owner and that no pod is, with the lost slots.
 
-    When all servers restarted there is no majority that could say who owned what. What one of
-    them says is enough here, since all of them answer and none claims the slots itself.
+    When all servers restarted there is no majority that could say which node owned which slots. The
+    view of one server is enough here, since all servers respond and none claims the slots itself.
     """
     if situation.possible_owners or situation.possible_holders:
         return {}
@@ -86,7 +86,7 @@ def _lost_owners(situation: Situation) -> dict[NodeId, SlotSet]:
 
 
 def _lives_elsewhere(views: tuple[Peer, ...]) -> bool:
-    """Linked and healthy, only not in a pod of ours: not lost, but foreign."""
+    """Whether a node is linked and healthy, but not a pod of this database: foreign, not lost."""
     return any(view.healthy for view in views)
 
 
@@ -107,9 +107,9 @@ def _give_up(
         if replica.id in situation.by_id
     )
     if any(isinstance(step, ResetEmptyNode) for step in detached):
-        return (detached,)  # those get new ids: the others forget at the next look
+        return (detached,)  # those get new ids: the old ones are forgotten in the next plan
     forgotten = tuple(
-        Forget(node=at(node), id=owner, expect_slots=_told(situation, owner))
+        Forget(node=at(node), id=owner, expect_slots=_slots_believed_of(situation, owner))
         for owner in accepted
         for node in situation.by_id.values()
         if situation.view(node, owner) is not None
@@ -125,8 +125,8 @@ def _detach(situation: Situation, replica: Seen) -> Action:
     return Replicate(node=at(replica), primary=at(leader), expect_primary=replica.replica_of)
 
 
-def _told(situation: Situation, owner: NodeId) -> SlotSet:
-    """All slots that anybody takes for its own; those that somebody serves are not lost."""
+def _slots_believed_of(situation: Situation, owner: NodeId) -> SlotSet:
+    """All slots that any server takes for this owner's, without those that a server serves."""
     slots = NO_SLOTS
     for view in situation.others.get(owner, ()):
         slots |= view.slots

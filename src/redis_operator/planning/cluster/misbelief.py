@@ -1,4 +1,4 @@
-"""Servers that take slots for another's than their owner's, and will not learn it by themselves."""
+"""Servers that take the wrong node for the owner of slots, and will not correct it themselves."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = ["Misbelief", "limitation", "misbelief"]
 
 
 class Misbelief(Struct, frozen=True):
-    """One who is wrong, the owner of the slots, and who is taken for it."""
+    """A server that is wrong, the owner of the slots, and the node that it takes for the owner."""
 
     believer: Seen
     owner: Seen
     believed: Seen
 
     def __str__(self) -> str:
-        """Say who is wrong, in words."""
+        """Describe which server is wrong."""
         return (
             f"{self.believer.pod.name} takes slots of {self.owner.pod.name} for "
             f"{self.believed.pod.name}'s, whose epoch is higher"
@@ -28,12 +28,12 @@ class Misbelief(Struct, frozen=True):
 
 
 def misbelief(situation: Situation) -> Misbelief | None:
-    """A server whose map gossip alone will never put right, or None. CL-29
+    """A server whose slot map gossip alone never corrects, or None. CL-29
 
-    Of two who may own a slot a server believes the one with the higher epoch, also when that one
-    gave the slot away and got its epoch for another reason. A replica that believes so of its
-    primary claims the slot when it is promoted, and the owner deletes its keys. Most engines note
-    who does not claim a slot any more, and learn by themselves.
+    Of two nodes that may own a slot, a server believes the one with the higher epoch, even when
+    that one gave the slot away and got its epoch for another reason. A replica that believes this
+    of its primary claims the slot when it is promoted, and the owner deletes its keys. Most engines
+    note that a node does not claim a slot any more, and correct their map themselves.
     """
     views = situation.views
     usual = ((node, views.usual.get(node.id)) for node in situation.by_id.values())
@@ -58,10 +58,10 @@ def _learns(believer: Seen) -> bool:
 
 
 def limitation(situation: Situation, owner: Seen) -> str | None:
-    """Why the claim of an owner may not get stronger now, or None. I3, I5, I14
+    """Why the claim of an owner may not get a higher epoch now, or None. I3, I5, I14
 
-    Everybody answers, and says who it is; each slot has one owner; no slot moves; all have heard
-    of each other's epochs; and no other server holds keys of its slots.
+    Every server must respond and say its id; each slot has one owner; no slot is being migrated;
+    all servers know each other's epochs; and no other server holds keys of the owner's slots.
     """
     return _partial(situation) or _contested(situation, owner) or _held(situation, owner)
 
@@ -92,6 +92,6 @@ def _held(situation: Situation, owner: Seen) -> str | None:
             continue
         if not isinstance(strays, Counted):
             return f"keys on {node.pod.name} are not counted yet"
-        if strays.slots & owner.slots - situation.observed.cluster.shadowed(node.id):
+        if strays.slots & owner.slots - situation.observed.cluster.duplicate_strays_of(node.id):
             return f"{node.pod.name} holds keys of slots of {owner.pod.name}"
     return None

@@ -1,4 +1,4 @@
-"""An owner shares its epoch with a primary that is gone and may come back."""
+"""An owner has the same epoch as a primary that is gone and may come back."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ __all__ = ["convince", "raise_epoch"]
 
 
 def raise_epoch(situation: Situation) -> Plan | None:
-    """Give the living owner another epoch, so that who comes back meets no server with its own.
+    """Give the living owner another epoch, so that no returning server has the same one.
 
-    Of two primaries with one epoch the engine gives one the next: a claim stronger than all
-    others. When it is one that was dead, and a replica was promoted meanwhile, it takes its slots
-    back with the data of the past, and what the replica acknowledged is lost. Who owns something
-    else than it says, or has a part in a move, is left alone: its claim must not get stronger. I3
+    When two primaries have the same epoch, the engine gives one of them the next: a claim stronger
+    than all others. If that one was dead, and a replica was promoted meanwhile, it takes its slots
+    back with old data, and the writes that the replica acknowledged are lost. An owner whose slots
+    differ from what it says, or that takes part in a migration, is left alone: its claim must not
+    get stronger. I3
     """
     if situation.unfinished_moves:
         return None
@@ -42,10 +43,10 @@ def raise_epoch(situation: Situation) -> Plan | None:
 
 
 def convince(situation: Situation) -> Plan | None:
-    """Give an owner the highest epoch, so that who takes its slots for another's believes it.
+    """Give an owner the highest epoch, so that servers with another view of its slots accept it.
 
-    Done when nothing else could be meant by it: a claim that gets stronger must be the only one.
-    Keys are counted for that. I3, CL-29
+    This is done only when that is its sole effect: the claim that gets stronger must be the only
+    one. Keys are counted to make sure. I3, CL-29
     """
     found = misbelief(situation)
     if found is None:
@@ -55,14 +56,17 @@ def convince(situation: Situation) -> Plan | None:
     if reason:
         text = f"{found}; {owner.pod.name} gets a higher one later: {reason}"
         return Plan(
-            rule="convince", blocked=(text,), phase=Phase.HEALING, count_on=situation.to_count
+            rule="convince",
+            blocked=(text,),
+            phase=Phase.HEALING,
+            count_strays_on=situation.to_count,
         )
     step = RaiseEpoch(node=at(owner), epoch=owner.config_epoch, slots=owner.slots)
     return Plan(rule="convince", why=str(found), stages=((step,),), phase=Phase.HEALING)
 
 
 def _epochs_of_the_absent(situation: Situation) -> dict[int, NodeId]:
-    """The epochs that servers know of primaries that neither answer us nor are linked with them."""
+    """The epochs, as servers know them, of primaries that neither respond nor are linked."""
     return {
         peer.config_epoch: peer.id
         for peer in situation.views.distinct
@@ -76,7 +80,7 @@ def _epochs_of_the_absent(situation: Situation) -> dict[int, NodeId]:
 
 
 def _may_rise(situation: Situation, voter: Seen) -> bool:
-    """It owns what it says; and the engine raises no epoch that is the highest there is."""
+    """Whether it owns what it says, and the engine would raise it: never the highest epoch."""
     highest = max((peer.config_epoch for peer in voter.peers), default=0)
     is_highest = voter.config_epoch >= max(voter.current_epoch, highest)
     return voter.slots == situation.owned.get(voter.id) and not is_highest

@@ -1,4 +1,4 @@
-"""Slots where the spec wants them: shards added, shards leaving, ranges in the wrong hands."""
+"""Move slots to where the spec wants them: added shards, leaving shards, misplaced ranges."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ __all__ = ["rebalance"]
 def rebalance(situation: Situation) -> Plan | None:
     """Move the fewest slots that give every shard its share; leaving shards end with none.
 
-    Targets come from who owns what now, so a plan taken back half-way simply turns round. Nobody
-    gives and takes at once. All pairs are one stage; a mover that can serve one pair at a time
-    takes them in turn. I4, I5, I12, CL-06, CL-07, CL-15
+    The targets follow from the current owners, so a change that is taken back half-way is simply
+    reversed. No server gives and receives at the same time. All pairs are one stage; a mover that
+    can serve only one pair at a time takes them in turn. I4, I5, I12, CL-06, CL-07, CL-15
     """
     moves = _moves(situation)
     if situation.observed.cluster.moving:
@@ -45,7 +45,7 @@ def rebalance(situation: Situation) -> Plan | None:
     if reason:
         return _waiting(reason)
     if _unweighed(situation):
-        return _waiting("keys are being counted", count_on=situation.key_holders)
+        return _waiting("keys are being counted", count_strays_on=situation.key_holders)
     weights = _weights(situation)
     if weights is not None:
         moves = _moves(situation, weights)
@@ -69,13 +69,15 @@ def rebalance(situation: Situation) -> Plan | None:
     )
 
 
-def _waiting(reason: str, *, count_on: tuple[str, ...] = ()) -> Plan:
+def _waiting(reason: str, *, count_strays_on: tuple[str, ...] = ()) -> Plan:
     told = (f"slots wait to move: {reason}",)
-    return Plan(rule="rebalance", blocked=told, phase=Phase.SCALING, count_on=count_on)
+    return Plan(
+        rule="rebalance", blocked=told, phase=Phase.SCALING, count_strays_on=count_strays_on
+    )
 
 
 def _unweighed(situation: Situation) -> bool:
-    """Whether somebody's slots can be weighed and were not. Who was asked and cannot is let be."""
+    """Whether slots can be weighed and were not. A server that cannot is not asked again."""
     return any(
         node.keys and isinstance(node.weighed, NotWeighed) and isinstance(node.stranded, NotCounted)
         for node in situation.voters
@@ -83,7 +85,7 @@ def _unweighed(situation: Situation) -> bool:
 
 
 def _weights(situation: Situation) -> SlotWeights | None:
-    """What each slot weighs, or None when not all servers tell the same measure of it."""
+    """The weight of each slot, or None unless all servers report the same measure of it."""
     found = [node.weighed for node in situation.voters if node.keys]
     told = [weighed for weighed in found if isinstance(weighed, Weighed)]
     if not told or len(told) < len(found) or len({weighed.unit for weighed in told}) > 1:
@@ -92,10 +94,10 @@ def _weights(situation: Situation) -> SlotWeights | None:
 
 
 def _moves(situation: Situation, weights: SlotWeights | None = None) -> tuple[SlotMove, ...]:
-    """From effective ownership to the targets; only leaders of wanted shards keep anything.
+    """Moves from the current owners to the targets; only leaders of wanted shards keep slots.
 
-    A shard's target depends on its number alone, not on who has what just now: however often the
-    way there was interrupted, the end is the same. Weights only choose which slots go.
+    A shard's target depends on its number alone, not on the current owners: however often the way
+    there is interrupted, the end is the same. Weights only choose which slots move.
     """
     leaders = [situation.leaders.get(shard) for shard in range(situation.wanted.shards)]
     if None in leaders:
@@ -109,7 +111,7 @@ def _moves(situation: Situation, weights: SlotWeights | None = None) -> tuple[Sl
 
 
 def _by_weight(cut: Cut, targets: dict[str, int], weights: SlotWeights) -> SlotSet:
-    """The slots of a cut that bring both ends nearest to their share of the whole weight."""
+    """The slots of a cut that bring both ends nearest to their share of the total weight."""
 
     def due(node: str) -> float:
         return weights.total * targets.get(node, 0) / SLOTS
@@ -122,7 +124,7 @@ def _by_weight(cut: Cut, targets: dict[str, int], weights: SlotWeights) -> SlotS
 
 
 def _targets(situation: Situation) -> list[int]:
-    """How many slots each wanted shard shall have."""
+    """How many slots each wanted shard must have."""
     count = situation.wanted.shards
     weights = dict(situation.wanted.weights)
     if not weights:
@@ -155,7 +157,7 @@ def _limitation(situation: Situation, moves: tuple[SlotMove, ...]) -> str | None
 def _too_big(
     situation: Situation, moves: tuple[SlotMove, ...], weights: SlotWeights | None
 ) -> str | None:
-    """Would a receiver run full? Told with the numbers, and nothing is moved."""
+    """Why a receiver would run out of memory, with the numbers, or None; nothing is moved then."""
     incoming: dict[str, int] = {}
     for move in moves:
         source = situation.by_id[NodeId(move.source)]
@@ -175,7 +177,7 @@ def _too_big(
 
 
 def _under_way(situation: Situation, moves: tuple[SlotMove, ...]) -> Plan:
-    """Let moves go on that are still wanted, or that only finish what is open; end the others."""
+    """Keep moves that are still wanted or that only finish open slots; stop the others."""
     givers = {move.source for move in moves}
     takers = {move.target for move in moves}
     stops: list[Action] = []
@@ -199,7 +201,7 @@ def _under_way(situation: Situation, moves: tuple[SlotMove, ...]) -> Plan:
 
 
 def _only_finishes(situation: Situation, move: Moving) -> bool:
-    """Whether every slot of a move is open or has arrived: to stop it would leave them open. I5"""
+    """Whether every slot of a move is open or has arrived: stopping would leave them open. I5"""
     left = move.slots - situation.owned.get(move.target, NO_SLOTS)
     ends = {move.source, move.target}
     opened = SlotSet(

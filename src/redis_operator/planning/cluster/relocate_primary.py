@@ -1,4 +1,4 @@
-"""Two primaries in the pods of one shard, and none in those of another."""
+"""Two primaries in the pods of one shard, and no primary in those of another."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ __all__ = ["relocate_primary"]
 
 
 def relocate_primary(situation: Situation) -> Plan | None:
-    """Hand over to a replica in the shard that has none: anti-affinity is true again. CL-17
+    """Switch over to a replica in the shard without a primary: restores anti-affinity. CL-17
 
-    The follow rule has made that shard's pods copy the primary that is one too many elsewhere.
+    The rule `follow` has made that shard's pods replicas of the surplus primary of another shard.
     """
     for shard, leader in situation.leaders.items():
         node = situation.by_id.get(leader)

@@ -1,4 +1,4 @@
-"""A server that cannot load its own files, though others hold its data."""
+"""A server that cannot load its own files while other servers hold its data."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from .situation import Situation
 
 __all__ = ["replace_data"]
 
-_TRIES = 2  # a disk may hiccup once
+_TRIES = 2  # a disk may fail once
 
 
 def replace_data(situation: Situation) -> Plan | None:
-    """Give a server with broken files an empty volume, when nothing of them is needed. ST-07
+    """Give a server with broken files an empty volume, when no data in them is needed. ST-07
 
-    Nothing is needed when every slot has an owner that answers, and the primary of its shard
-    serves and holds keys: the server then copies those. Files of a slot owner, or of a server
-    that may be one, are never touched; the status says what a person can do. I1, I2
+    The files are not needed when every slot has an owner that responds, and the primary of the
+    shard serves and holds keys: the server then copies those. Files of a slot owner, or of a server
+    that may be one, are never deleted; the status says what a person can do. I1, I2
     """
     broken = [
         node
@@ -29,22 +29,22 @@ def replace_data(situation: Situation) -> Plan | None:
     ]
     blocked = []
     for node in broken:
-        keeper = _keeper(situation, node)
-        if isinstance(keeper, str):
-            blocked.append(f"{node.pod.name} cannot load its files and keeps them: {keeper}")
+        data_holder = _data_holder(situation, node)
+        if isinstance(data_holder, str):
+            blocked.append(f"{node.pod.name} cannot load its files and keeps them: {data_holder}")
             continue
         claim = next((v for v in situation.observed.volumes if v.pod == node.pod.name), None)
         step = DiscardData(
             pod=node.pod.name,
             uid=node.pod.uid,
-            keeper=at(keeper),
+            data_holder=at(data_holder),
             claim=claim.name if claim is not None else "",
             claim_uid=claim.uid if claim is not None else "",
         )
         return Plan(
             rule="replace_data",
             why=f"{node.pod.name} cannot load its files ({node.pod.unloadable}); "
-            f"{keeper.pod.name} holds the data, and it copies them again",
+            f"{data_holder.pod.name} holds the data, and it copies them again",
             stages=((step,),),
             blocked=tuple(blocked),
             phase=Phase.HEALING,
@@ -54,8 +54,8 @@ def replace_data(situation: Situation) -> Plan | None:
     )
 
 
-def _keeper(situation: Situation, node: Unreachable) -> Seen | str:
-    """The primary that holds what the broken server held, or why there is none for sure."""
+def _data_holder(situation: Situation, node: Unreachable) -> Seen | str:
+    """The primary that holds the data of the broken server, or why none is known for certain."""
     if node.pod.restarts < _TRIES:
         return "it retries"
     if situation.duplicate_ids:

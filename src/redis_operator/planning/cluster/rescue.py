@@ -1,4 +1,4 @@
-"""Keys on servers that do not own their slots: present, and invisible to every client."""
+"""Keys on servers that do not own their slots: they exist, but no client sees them."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ __all__ = ["rescue"]
 
 
 def rescue(situation: Situation) -> Plan | None:
-    """Bring stray keys home to the owner of their slot, also from a server that owns others.
+    """Move stray keys to the owner of their slot, also from a server that owns other slots.
 
-    Who both gives and takes waits a turn, since moves in both directions freeze both ends. Rules
-    that act where keys may be left behind ask for a count; the shell counts now and then. Keys of
-    which the owner has another value, from a move that was cut off, are left: nobody can tell which
-    is newer, and clients see the owner's. Slots that move wait, wherever their strays are: their
-    holder imports them for the time of a rescue, and would take them when the owner gives them
-    away. I4, I14
+    A server that would give and receive waits a turn, since moves in both directions freeze both
+    ends. Rules that act where keys may be left behind ask for a count; the shell counts from time
+    to time. Keys for which the owner has another value, from a move that was interrupted, are left:
+    it cannot be known which value is newer, and clients see the owner's. Slots in migration wait,
+    wherever their stray keys are: their holder imports them for the duration of a rescue, and would
+    take them when the owner gives them away. I4, I14
     """
     homes: dict[tuple[NodeId, NodeId], SlotSet] = defaultdict(lambda: NO_SLOTS)
     blocked: list[str] = []
@@ -32,7 +32,7 @@ def rescue(situation: Situation) -> Plan | None:
     for node in situation.by_id.values():
         if not node.is_primary or not isinstance(node.stranded, Counted):
             continue
-        known = moving | situation.observed.cluster.shadowed(node.id)
+        known = moving | situation.observed.cluster.duplicate_strays_of(node.id)
         for slot in node.stranded.slots - known:
             owner = situation.owner_of(slot)
             if owner is None or owner not in situation.by_id:
@@ -48,7 +48,7 @@ def rescue(situation: Situation) -> Plan | None:
             stages=(steps,),
             blocked=tuple(blocked),
             phase=Phase.HEALING,
-            count_on=situation.key_holders,  # the next look sees whether all came home
+            count_strays_on=situation.key_holders,  # to see whether all keys have arrived
         )
     return Plan(rule="rescue", blocked=tuple(blocked), phase=Phase.HEALING) if blocked else None
 

@@ -1,4 +1,4 @@
-"""Slots left open by a move that somebody did not finish."""
+"""Slots that an unfinished migration left open."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ _Close = dict[NodeId, SlotSet]
 
 
 def settle(situation: Situation) -> Plan | None:
-    """Finish moves whose both ends are alive and agree; close those that lead nowhere.
+    """Finish migrations whose two ends are alive and agree; close slots that have no other end.
 
-    Finishing is always safe, and a slot that should be elsewhere is moved again later. An end
-    that holds keys it does not own is not closed: the rescue rule brings them home first. A replica
-    that was told of an open slot while its primary was not would go on with it when promoted: what
-    closes the slot on the primary is passed on. I4, I5
+    Finishing is always safe, and a slot that should be elsewhere is moved again later. A slot is
+    not closed on a server that holds keys of it without owning it: the rule `rescue` moves them to
+    the owner first. A replica that has an open slot which its primary does not have would continue
+    that migration when promoted: the primary passes the command that closes the slot on to it. I4,
+    I5
     """
     finish: _Finish = defaultdict(lambda: NO_SLOTS)
     close: _Close = defaultdict(lambda: NO_SLOTS)
@@ -50,15 +51,15 @@ def settle(situation: Situation) -> Plan | None:
         stages=(steps,) if steps else (),
         blocked=tuple(blocked),
         phase=Phase.HEALING,
-        # After a close or a finish everybody may hold what was left behind.
-        count_on=situation.key_holders if steps else situation.to_count,
+        # After a close or a finish every server may hold keys that were left behind.
+        count_strays_on=situation.key_holders if steps else situation.to_count,
     )
 
 
 def _judge_all(
     situation: Situation, node: Seen, finish: _Finish, close: _Close, blocked: dict[str, None]
 ) -> None:
-    """Sort what is open on a primary into what to finish, what to close, and reasons to wait."""
+    """Sort the open slots of a primary into those to finish, to close, and reasons to wait."""
     for open_slot in node.open_slots:
         if _in_hand(situation, node, open_slot):
             continue
@@ -72,7 +73,7 @@ def _judge_all(
 
 
 def _in_hand(situation: Situation, node: Seen, open_slot: OpenSlot) -> bool:
-    """This process is moving the slot right now."""
+    """Whether this process is migrating the slot right now."""
     return any(
         open_slot.slot in move.slots and node.id in (move.source, move.target)
         for move in situation.observed.cluster.moving
@@ -82,7 +83,7 @@ def _in_hand(situation: Situation, node: Seen, open_slot: OpenSlot) -> bool:
 def imported_elsewhere(situation: Situation, ends: tuple[NodeId, NodeId]) -> SlotSet:
     """Slots that servers of other shards import, which Valkey 8 would give to them in the end.
 
-    A replica is told what its primary imports, and goes on with it when it is promoted.
+    A replica knows what its primary imports, and continues with it when it is promoted.
     """
     return SlotSet(
         open_slot.slot
@@ -94,11 +95,11 @@ def imported_elsewhere(situation: Situation, ends: tuple[NodeId, NodeId]) -> Slo
 
 
 def _left_at_replica(situation: Situation, replica: Seen, leader: Seen) -> SlotSet:
-    """Slots that a replica imports and its primary does not, and which are not being moved."""
+    """Slots that a replica imports and its primary does not, and which are not being migrated."""
     if not leader.is_primary:
         return NO_SLOTS
-    told = SlotSet(o.slot for o in replica.open_slots if o.state is SlotState.IMPORTING)
-    return told - SlotSet(o.slot for o in leader.open_slots) - situation.moving_slots
+    imported = SlotSet(o.slot for o in replica.open_slots if o.state is SlotState.IMPORTING)
+    return imported - SlotSet(o.slot for o in leader.open_slots) - situation.moving_slots
 
 
 def _judge(situation: Situation, node: Seen, open_slot: OpenSlot) -> tuple[NodeId, NodeId] | str:
@@ -113,7 +114,7 @@ def _judge_source(
     situation: Situation, node: Seen, open_slot: OpenSlot, owner: NodeId | None
 ) -> tuple[NodeId, NodeId] | str:
     if owner != node.id and open_slot.slot in node.slots:
-        # It would serve the slot without its keys, and delete what it accepts when it hears. I1
+        # It would serve the slot without its keys, and drop later writes with it. I1
         return f"{node.pod.name} has not heard yet that slot {open_slot.slot} has another owner"
     if owner != node.id:
         return "close"
@@ -143,7 +144,7 @@ def _judge_target(
         return f"slot {open_slot.slot} waits for {situation.name_of(open_slot.peer)}"
     if node.keys and not isinstance(node.stranded, Counted):
         return f"keys of slot {open_slot.slot} on {node.pod.name} are not counted yet"
-    left = open_slot.slot in situation.observed.cluster.shadowed(
+    left = open_slot.slot in situation.observed.cluster.duplicate_strays_of(
         node.id
     )  # its owner has them as well
     if _holds(node, open_slot.slot) and not left:
@@ -154,7 +155,7 @@ def _judge_target(
 
 
 def _holds(node: Seen, slot: int) -> bool:
-    """Whether it has, or may have, keys of a slot that is not its own."""
+    """Whether it has, or may have, keys of a slot that it does not own."""
     if not isinstance(node.stranded, Counted):
         return bool(node.keys)
     return slot in node.stranded.slots
@@ -175,7 +176,7 @@ def _steps(
     for (source, target), slots in finish.items():
         if not slots:
             continue
-        # Moves in both directions between servers freeze them both: the rest waits a turn. I4
+        # Moves in both directions between servers freeze both: the others wait a turn. I4
         if source in takers or target in givers:
             continue
         givers.add(source)
@@ -187,7 +188,7 @@ def _steps(
 
 
 def _cancelled(situation: Situation) -> list[Action]:
-    """Jobs whose target is not among us any more: the slots stay where they are."""
+    """Jobs whose target is not a member any more: the slots stay where they are."""
     return [
         CancelJob(node=at(node), job=job.id)
         for node in situation.by_id.values()

@@ -1,4 +1,4 @@
-"""Whether a database is at rest: nothing planned starts before, and the reason is told."""
+"""Whether a database is settled: no planned change starts before that, and the reason is named."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ __all__ = ["shard_unrest", "unrest"]
 def unrest(situation: Situation) -> str | None:
     """Why no planned change may start now, or None. I5, I6, I8, I14
 
-    `cluster_state:ok` is not health: open slots, links in both directions, replicas, epochs and
-    what every server believes of every owner are looked at too.
+    `cluster_state:ok` is not health: open slots, links in both directions, replicas, epochs and the
+    view that every server has of every owner are checked too.
     """
     checks = (_absent, _unowned, _unfinished, _disagreement)
     for check in checks:
@@ -41,7 +41,7 @@ def shard_unrest(situation: Situation, shard: int) -> str | None:
         return missing
     for node in situation.pods_of(shard):
         if situation.leaving(node.pod) and not (isinstance(node, Seen) and node.slots):
-            continue  # it does not count any more: it may go whatever state it is in
+            continue  # it does not count any more: it may be removed in whatever state it is
         reason = _pod_unrest(node) or _out_of_place(situation, node, leader)
         if reason:
             return reason
@@ -49,7 +49,7 @@ def shard_unrest(situation: Situation, shard: int) -> str | None:
 
 
 def _missing(situation: Situation, shard: int) -> str | None:
-    """A pod that was deleted and not yet recreated does not exist, and still it counts. I8"""
+    """Name a pod that was deleted and not recreated yet: it does not exist, and still counts. I8"""
     workload = situation.workload(shard)
     if workload is None:
         return None
@@ -79,7 +79,7 @@ def _out_of_place(situation: Situation, node: Node, leader: Seen) -> str | None:
     if not isinstance(node, Seen) or node.id == leader.id or situation.leaving(node.pod):
         return None
     if node.is_primary and node.id in situation.owned:
-        return None  # another shard's primary, a guest here: rule relocate_primary moves it back
+        return None  # the primary of another shard: rule relocate_primary moves it back
     if node.is_primary:
         return f"{node.pod.name} is not a replica yet"
     return unsynced(node, leader)
@@ -111,7 +111,7 @@ def _unfinished(situation: Situation) -> str | None:
 
 
 def _disagreement(situation: Situation) -> str | None:
-    """Somebody has old news of an owner, or no link to it."""
+    """Name a server that has outdated information about an owner, or no link to it."""
     owners = [situation.by_id[node] for node in situation.owned if node in situation.by_id]
     usual = situation.views.usual
     wrong = {o.id for o in owners if _is_old(usual.get(o.id), o)}

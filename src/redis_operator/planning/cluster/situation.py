@@ -1,8 +1,8 @@
-"""What is wanted and what was seen, put together: who owns what, who leads which shard, who votes.
+"""The wanted and the observed state together: slot owners, leaders of shards, and voters.
 
-Computed once for all rules. Ownership follows the engine's own law: of all who claim a slot, the
-one with the highest epoch has it. A server speaks for itself; of one that does not respond, only
-what a majority of the seen slot owners say counts. I2
+Computed once for all rules. Ownership follows the engine's own law: of all servers that claim a
+slot, the one with the highest epoch owns it. A server speaks for itself; about a server that does
+not respond, only what a majority of the seen slot owners say counts. I2
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["Claim", "Situation"]
 
 
 class Claim:
-    """A node's effective ownership: what it owns after every higher epoch has taken its part."""
+    """A node's effective ownership: its slots without those that a higher epoch has taken."""
 
     __slots__ = ("epoch", "id", "slots")
 
@@ -33,9 +33,9 @@ class Claim:
 
 
 class Situation(Topology):
-    """One moment of one database, with what follows from it. Immutable by convention."""
+    """The state of one database at one moment, with conclusions. Immutable by convention."""
 
-    # Who is who
+    # Identities
 
     @cached_property
     def duplicate_ids(self) -> frozenset[NodeId]:
@@ -45,12 +45,12 @@ class Situation(Topology):
 
     @cached_property
     def by_id(self) -> dict[NodeId, Seen]:
-        """The servers that answered, by id; those that share an id are left out."""
+        """The servers that responded, by id; servers that share an id are left out."""
         return {node.id: node for node in self.seen if node.id not in self.duplicate_ids}
 
     @cached_property
     def identities(self) -> dict[NodeId, Unreachable]:
-        """Ids of servers that do not respond: as they last said, or as their address is known."""
+        """Ids of servers that do not respond: as last reported, or as their address is known."""
         at_address: dict[str, set[NodeId]] = {}
         for peer in self.views.distinct:
             if peer.ip and peer.id not in self.by_id:
@@ -65,14 +65,14 @@ class Situation(Topology):
         return found
 
     @cached_property
-    def strangers(self) -> tuple[Unreachable, ...]:
-        """Pods that do not respond and whose id is not known: they may be anyone we miss."""
+    def unidentified(self) -> tuple[Unreachable, ...]:
+        """Pods that do not respond and whose id is not known: each may be any missing node."""
         identified = {node.pod.name for node in self.identities.values()}
         return tuple(node for node in self.unreachable if node.pod.name not in identified)
 
     @cached_property
     def unseen_pods(self) -> tuple[str, ...]:
-        """Names that pods of this database may have and no observed pod has."""
+        """Names that pods of this database may have and that no observed pod has."""
         present = {node.pod.name for node in self.observed.nodes}
         sizes = dict.fromkeys(range(self.wanted.shards), self.wanted.pods_per_shard)
         for workload in self.observed.workloads:
@@ -92,45 +92,45 @@ class Situation(Topology):
 
     @cached_property
     def others(self) -> dict[NodeId, tuple[Peer, ...]]:
-        """Nodes that our servers know and no pod of ours is known to be, with what is said of them.
+        """Nodes that servers know and that no pod of this database is known to be, with the views.
 
-        What several say alike may be there once.
+        Views of several servers that are equal may be listed once.
         """
         own = set(self.by_id) | self.duplicate_ids | set(self.identities)
         return {node: said for node, said in sorted(self.views.about.items()) if node not in own}
 
     def pod_of(self, node: NodeId) -> Pod | None:
-        """The pod a node runs in, as far as that is known."""
+        """The pod that a node runs in, as far as that is known."""
         holder: Node | None = self.by_id.get(node) or self.identities.get(node)
         return holder.pod if holder is not None else None
 
     def name_of(self, node: NodeId) -> str:
-        """What to call a node in a sentence: its pod, or the start of its id."""
+        """The name of a node in a message: its pod, or the start of its id."""
         pod = self.pod_of(node)
         return pod.name if pod is not None else f"node {node[:8]}"
 
     def view(self, viewer: Seen, node: NodeId) -> Peer | None:
-        """What one server thinks of a node, or None when it does not know it."""
+        """The view that one server has of a node, or None when it does not know it."""
         return self.views.of(viewer, node)
 
     @cached_property
     def views(self) -> Views:
-        """What servers say of each other."""
+        """The views that servers have of each other."""
         return Views(self.seen)
 
-    # Who owns what
+    # Ownership
 
     @cached_property
     def claims(self) -> tuple[Claim, ...]:
-        """Everybody's effective ownership, highest epoch first. Who owns nothing is not listed."""
-        spoken = [
+        """The effective ownership of all nodes that own slots, highest epoch first."""
+        seen = [
             (node.config_epoch, node.id, node.slots)
             for node in self.seen
             if node.is_primary and node.slots
         ]
-        told = [(epoch, node, slots) for node, epoch, slots in self._told()]
+        silent = [(epoch, node, slots) for node, epoch, slots in self._claims_of_silent()]
         taken, found = NO_SLOTS, []
-        for epoch, node, slots in sorted(spoken + told, key=lambda c: (-c[0], c[1])):
+        for epoch, node, slots in sorted(seen + silent, key=lambda c: (-c[0], c[1])):
             left = slots - taken
             taken |= slots
             if left:
@@ -144,7 +144,7 @@ class Situation(Topology):
 
     @cached_property
     def unclaimed(self) -> SlotSet:
-        """Slots that no server claims, not even in a single view of one that does not respond."""
+        """Slots that no server claims and no view gives to a server that does not respond."""
         claimed = NO_SLOTS
         for node in self.seen:
             if node.is_primary:
@@ -156,7 +156,7 @@ class Situation(Topology):
 
     @cached_property
     def all_owned(self) -> bool:
-        """Whether every slot has an owner that answers."""
+        """Whether every slot has an owner that responds."""
         owned = NO_SLOTS
         for node, slots in self.owned.items():
             if node in self.by_id:
@@ -167,11 +167,11 @@ class Situation(Topology):
         """The effective owner of a slot."""
         return next((claim.id for claim in self.claims if slot in claim.slots), None)
 
-    # Who votes
+    # Votes
 
     @cached_property
     def voters(self) -> tuple[Seen, ...]:
-        """Seen primaries that own slots: the only ones whose vote and view count."""
+        """Seen primaries that own slots: the only servers whose vote and view count."""
         return tuple(n for n in self.by_id.values() if n.id in self.owned and n.is_primary)
 
     @property
@@ -181,27 +181,29 @@ class Situation(Topology):
 
     @property
     def has_majority(self) -> bool:
-        """Whether enough slot owners answer to vote."""
+        """Whether enough slot owners respond to vote."""
         return len(self.voters) >= self.quorum
 
-    # Who leads
+    # Leaders
 
     @cached_property
     def owners_by_shard(self) -> dict[int, tuple[NodeId, ...]]:
-        """Slot owners by the shard their pod belongs to, the best housed first."""
+        """Slot owners by the shard that their pod belongs to, in the order of `_owner_order`."""
         found: dict[int, list[NodeId]] = {}
         for node in self.owned:
             pod = self.pod_of(node)
             if pod is not None:
                 found.setdefault(pod.shard, []).append(node)
-        return {shard: tuple(sorted(ids, key=self._housed)) for shard, ids in sorted(found.items())}
+        return {
+            shard: tuple(sorted(ids, key=self._owner_order)) for shard, ids in sorted(found.items())
+        }
 
     @cached_property
     def leaders(self) -> dict[int, NodeId]:
-        """For each shard the primary its pods must follow: Redis says who, ordinals never do.
+        """For each shard the primary that its pods must follow: Redis decides, ordinals never do.
 
-        A shard whose pods own nothing adopts an owner that is one too many elsewhere, or, when
-        there is none, is led by one of its own empty primaries.
+        A shard whose pods own nothing adopts a surplus owner of another shard, or, when there is
+        none, is led by one of its own empty primaries.
         """
         found = {shard: ids[0] for shard, ids in self.owners_by_shard.items()}
         surplus = [node for ids in self.owners_by_shard.values() for node in ids[1:]]
@@ -216,13 +218,13 @@ class Situation(Topology):
             if surplus:
                 found[shard] = surplus.pop(0)
                 continue
-            founder = self._founder(shard)
-            if founder is not None:
-                found[shard] = founder.id
+            leader = self._empty_leader(shard)
+            if leader is not None:
+                found[shard] = leader.id
         return found
 
     def replicas_of(self, primary: NodeId) -> tuple[Seen, ...]:
-        """Seen replicas that say they follow it."""
+        """Seen replicas that say they follow this primary."""
         return self._replicas.get(primary, ())
 
     @cached_property
@@ -234,14 +236,14 @@ class Situation(Topology):
         return {primary: tuple(nodes) for primary, nodes in found.items()}
 
     def copies_of(self, primary: NodeId) -> tuple[Seen, ...]:
-        """Its seen replicas that hold its data: one that never synced holds nothing."""
+        """Its seen replicas that hold its data: a replica that never synced holds none."""
         return tuple(node for node in self.replicas_of(primary) if self.is_copy(node))
 
     def is_copy(self, replica: Seen) -> bool:
         """Whether a replica holds data of the primary that it says it follows.
 
-        A container that restarts keeps its address: the link of an empty replica may lead to the
-        empty server, of another id, that is where its primary was. CL-32
+        A container that restarts keeps its address: the link of an empty replica may lead to an
+        empty server with another id at the address of its primary. CL-32
         """
         if replica.never_synced:
             return False
@@ -252,17 +254,17 @@ class Situation(Topology):
     def possible_owners(self) -> tuple[str, ...]:
         """Pods that may be, or come back as, a slot owner that no seen server is.
 
-        A server without a disk comes back under another id when it owned slots.
+        A server without a disk that owned slots comes back with another id.
         """
         volatile = self.wanted.volatile
-        away = [n.pod.name for n in self.strangers if not (volatile and n.dead)]
+        away = [n.pod.name for n in self.unidentified if not (volatile and n.dead)]
         return (*away, *self.missing_pods)
 
     @cached_property
     def possible_holders(self) -> tuple[str, ...]:
-        """Why data that no seen server holds may not be lost: who else may hold them.
+        """Why data that no seen server holds may not be lost: servers that may hold it.
 
-        What a process held in memory alone ended with it, so only a silent one is waited for.
+        The data of a process in memory alone ended with it, so only a silent process is waited for.
         """
         volatile = self.wanted.volatile
         away = [n for n in self.unreachable if not (volatile and n.dead)]
@@ -273,11 +275,11 @@ class Situation(Topology):
             reasons.append("two pods have one node id")
         return tuple(reasons)
 
-    # What is unfinished
+    # Unfinished work
 
     @cached_property
     def unfinished_moves(self) -> tuple[str, ...]:
-        """Reasons why slots are not at rest: nothing disruptive may start. I5"""
+        """Reasons why slots are not settled: no disruptive change may start. I5"""
         reasons = [
             f"{node.pod.name} has {len(node.open_slots)} open slots"
             for node in self.seen
@@ -296,14 +298,15 @@ class Situation(Topology):
 
     @cached_property
     def unsettled_epochs(self) -> str | None:
-        """Why no slot may change hands: two owners share an epoch, or one has not heard of another.
+        """Why no slot may change owner: two owners share an epoch, or do not know of each other.
 
-        An old primary that has just come back takes slots as if nothing had happened, and drops
-        them with all their keys as soon as it hears that somebody leads in its place.
+        An old primary that has just come back accepts slots as if nothing had happened, and drops
+        them with all their keys as soon as it learns that another server leads in its place.
 
-        The engine parts two owners by giving one of them the next epoch, and with it a claim
-        stronger than that of a server that has just got a slot from it: which would then delete
-        the slot's keys. Who takes a slot takes the next epoch it knows of, so it must know. I14
+        When two owners have the same epoch, the engine gives one of them the next, and with it a
+        claim stronger than that of a server that has just got a slot from it, which would then
+        delete the slot's keys. A server that takes a slot takes the next epoch it knows of, so it
+        must know it. I14
         """
         by_epoch: dict[int, Seen] = {}
         for node in self.voters:
@@ -322,7 +325,7 @@ class Situation(Topology):
 
     @cached_property
     def moving_slots(self) -> SlotSet:
-        """Slots on their way from one server to another, by this process or by the engine."""
+        """Slots in migration from one server to another, by this process or by the engine."""
         slots = NO_SLOTS
         for move in self.observed.cluster.moving:
             slots |= move.slots
@@ -333,7 +336,7 @@ class Situation(Topology):
 
     @cached_property
     def uncounted(self) -> tuple[Seen, ...]:
-        """Primaries whose stray keys were not counted yet though they hold keys."""
+        """Primaries that hold keys and whose stray keys were not counted yet."""
         return tuple(
             node
             for node in self.seen
@@ -342,7 +345,7 @@ class Situation(Topology):
 
     @cached_property
     def key_holders(self) -> tuple[str, ...]:
-        """Pods of primaries that hold keys. A count asks them all: half a count decides nothing."""
+        """Pods of primaries that hold keys. A count covers all: a partial one decides nothing."""
         return tuple(node.pod.name for node in self.seen if node.is_primary and node.keys)
 
     @cached_property
@@ -350,10 +353,10 @@ class Situation(Topology):
         """Pods to count stray keys on, when a rule must know; none when all were counted."""
         return self.key_holders if self.uncounted else ()
 
-    # Inside
+    # Private
 
-    def _told(self) -> Iterable[tuple[NodeId, int, SlotSet]]:
-        """Of nodes that did not respond: the slots that most of the seen owners say they own."""
+    def _claims_of_silent(self) -> Iterable[tuple[NodeId, int, SlotSet]]:
+        """For nodes that did not respond: the slots that most of the seen owners say they own."""
         witnesses = [n for n in self.seen if n.is_primary and n.slots] or list(self.seen)
         absent = (
             {peer.id for peer in self.views.distinct if peer.slots}
@@ -366,15 +369,15 @@ class Situation(Topology):
             if slots:
                 yield node, max(peer.config_epoch for peer in views), slots
 
-    def _housed(self, node: NodeId) -> tuple[int, int, str]:
+    def _owner_order(self, node: NodeId) -> tuple[int, int, str]:
         """Sort key: owners with more followers in their own shard first, then by ordinal."""
         pod = self.pod_of(node)
         assert pod is not None
         near = sum(1 for f in self.replicas_of(node) if f.pod.shard == pod.shard)
         return (-near, pod.ordinal, node)
 
-    def _founder(self, shard: int) -> Seen | None:
-        """The empty primary that shall lead a shard which owns no slots yet."""
+    def _empty_leader(self, shard: int) -> Seen | None:
+        """The empty primary that must lead a shard which owns no slots yet."""
         free = [
             node
             for node in self.by_id.values()
@@ -387,7 +390,7 @@ class Situation(Topology):
 
 
 def _majority(views: list[SlotSet], voices: int) -> SlotSet:
-    """Slots that more than half of the voices name."""
+    """Slots that more than half of the views name."""
     if views and len(views) * 2 > voices and all(view == views[0] for view in views):
         return views[0]
     count = Counter(slot for view in views for slot in view)

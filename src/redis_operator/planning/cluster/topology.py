@@ -1,4 +1,4 @@
-"""The answers of mode Cluster to what shared rules ask."""
+"""The answers of mode Cluster to the questions of shared rules."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["ClusterTopology"]
 
 
 class ClusterTopology(Situation):
-    """Shards as groups: who owns slots leads, and serves."""
+    """Shards as groups: the owner of slots leads, and serves."""
 
     def leader(self, group: int) -> Seen | None:
-        """The primary that a shard's pods must follow, if it answers."""
+        """The primary that a shard's pods must follow, if it responds."""
         return self.by_id.get(self.leaders.get(group, NodeId("")))
 
     def followers(self, leader: Seen) -> tuple[Seen, ...]:
@@ -33,7 +33,7 @@ class ClusterTopology(Situation):
         return self.voters
 
     def primary_of(self, node: Seen) -> Seen | None:
-        """Itself, or whom it says it follows, whatever shard that is in."""
+        """The server itself, or the primary that it says it follows, in whatever shard that is."""
         if node.is_primary:
             return node
         return self.by_id.get(node.replica_of) if node.replica_of is not None else None
@@ -49,9 +49,10 @@ class ClusterTopology(Situation):
         return hand_over(self, leader, rule=rule, why=why, phase=phase, among=among)
 
     def role_of(self, node: Seen) -> Role | None:
-        """Name owners primaries; an empty primary is neither and keeps its label. K-18
+        """The role label: slot owners are primaries; an empty primary keeps its label. K-18
 
-        Of two who claim the same slots only the one with the higher epoch is called primary.
+        Of two servers that claim the same slots only the one with the higher epoch is called
+        primary.
         """
         role = Role.PRIMARY if node.id in self.owned else Role.REPLICA
         if node.is_primary and role is Role.REPLICA and node.pod.role_label == "":
@@ -59,7 +60,7 @@ class ClusterTopology(Situation):
         return role
 
     def holds_data(self, node: Seen) -> bool:
-        """Whether it owns slots, by the law of the highest epoch."""
+        """Whether it owns slots, judged by the highest epoch."""
         return node.id in self.owned
 
     def claims_data(self, node: Seen) -> bool:
@@ -67,7 +68,7 @@ class ClusterTopology(Situation):
         return bool(node.slots)
 
     def is_missed(self, node: Unreachable) -> bool:
-        """Whether slots are still its."""
+        """Whether other servers say that it owns slots."""
         return node.last_id in self.owned
 
     def does_its_part(self, node: Seen) -> bool:
@@ -100,12 +101,12 @@ class ClusterTopology(Situation):
 
     @property
     def is_outage(self) -> bool:
-        """Whether a slot has no owner that answers."""
+        """Whether a slot has no owner that responds."""
         return not self.all_owned
 
     @property
     def leaders_answer(self) -> bool:
-        """Whether every slot owner answers."""
+        """Whether every slot owner responds."""
         return self.owned.keys() <= self.by_id.keys()
 
     def serves(self, slots: SlotSet) -> bool:
@@ -118,12 +119,12 @@ class ClusterTopology(Situation):
 
     @property
     def unfinished(self) -> str | None:
-        """A slot move that is not at its end, or epochs that are not settled. I5, I14"""
+        """A slot migration that is not finished, or epochs that are not settled. I5, I14"""
         return next(iter(self.unfinished_moves), None) or self.unsettled_epochs
 
     @property
     def forming(self) -> str | None:
-        """While a new, empty database forms, its short timeouts stay."""
+        """Why the short timeouts stay: a new, empty database is being formed."""
         if any(node.keys for node in self.seen):
             return None
         for node in self.seen:
@@ -135,12 +136,12 @@ class ClusterTopology(Situation):
 
     @property
     def is_scaling(self) -> bool:
-        """Whether a shard leaves, or one has no slots yet."""
+        """Whether a shard is leaving, or one has no slots yet."""
         leaving = any(w.shard >= self.wanted.shards for w in self.observed.workloads)
         return leaving or any(self.leaders.get(group) not in self.owned for group in self.groups())
 
     def history(self, group: int, before: tuple[str, str]) -> tuple[str, str]:
-        """Whose history a shard's data are; a dead owner's until its last slots are settled."""
+        """The history of a shard's data; that of a dead owner until its last slots are settled."""
         node = NodeId(before[0])
         if node in self.owned and node not in self.by_id:
             return before
@@ -153,6 +154,6 @@ class ClusterTopology(Situation):
         return str(self.owned.get(leader, NO_SLOTS)) if leader is not None else ""
 
     @property
-    def slots_told(self) -> str:
-        """How many of all slots are served."""
+    def slots_summary(self) -> str:
+        """How many of all slots are served, as text."""
         return f"{len(self.covered)}/{len(ALL_SLOTS)}"

@@ -1,9 +1,9 @@
-"""What servers say of each other: each different thing once, and who says otherwise.
+"""The views that servers have of each other: each different view once, and the exceptions.
 
 N servers write N lines each, and nearly all of them are the same N lines. Equal lines are one
-object (`Peer`s are read once), so what each server says is compared by identity, in sets; only
-what differs from what is usual is looked at one by one. Lines that are equal and not the same
-object are right as well, and cost more.
+object (`Peer`s are interned when read), so the views of a server are compared by identity, in
+sets; only views that differ from the usual ones are compared one by one. Lines that are equal and
+not the same object are handled correctly as well, and cost more.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ class Views:
 
     def __init__(self, viewers: Sequence[Seen]) -> None:
         self.usual: dict[NodeId, Peer] = {}
-        """What is usually said of a node. Whoever says something else is in `unusual`."""
+        """The usual view of a node. Servers with another view are in `unusual`."""
         self.unusual: dict[str, dict[NodeId, Peer | None]] = {}
-        """By the uid of the viewer's pod: what it says instead; None where it says nothing."""
+        """By the uid of the viewer's pod: its own view instead; None where it has none."""
         self._note(viewers)
 
     def of(self, viewer: Seen, node: NodeId) -> Peer | None:
-        """What one server says of a node, or None when it does not know it."""
+        """The view that one server has of a node, or None when it does not know it."""
         own = self.unusual[viewer.pod.uid]
         return own[node] if node in own else self.usual.get(node)
 
     @cached_property
     def distinct(self) -> tuple[Peer, ...]:
-        """Each different thing that is said, once, if equal things are one object."""
+        """Each different view once, if equal views are one object."""
         found = {id(peer): peer for peer in self.usual.values()}
         for own in self.unusual.values():
             found.update((id(peer), peer) for peer in own.values() if peer is not None)
@@ -45,7 +45,7 @@ class Views:
 
     @cached_property
     def about(self) -> dict[NodeId, tuple[Peer, ...]]:
-        """The different things that are said of each node."""
+        """The different views of each node."""
         found: dict[NodeId, list[Peer]] = {}
         for peer in self.distinct:
             found.setdefault(peer.id, []).append(peer)
@@ -53,11 +53,11 @@ class Views:
 
     @cached_property
     def greetings(self) -> tuple[Peer, ...]:
-        """What is said of nodes that somebody is shaking hands with."""
+        """Views of nodes with which a server has a handshake in progress."""
         return tuple(peer for peer in self.distinct if PeerFlag.HANDSHAKE in peer.flags)
 
     def suspects(self, viewer: Seen, wrong: Collection[NodeId]) -> Iterator[NodeId]:
-        """Nodes of which a server says something unusual, or the usual that is `wrong`."""
+        """Nodes for which a server has an unusual view, or the usual view that is `wrong`."""
         own = self.unusual[viewer.pod.uid]
         yield from own
         yield from (node for node in wrong if node not in own)
@@ -80,9 +80,10 @@ class Views:
 
 
 def _typical(viewers: Sequence[Seen]) -> list[Seen]:
-    """Two servers that say what most others say: the second speaks of the first.
+    """Two servers that have the most common views: the second provides the view of the first.
 
-    Only a few are compared. If none of those is typical, all is right and costs more.
+    Only a few servers are compared. If none of those is typical, the result is correct and costs
+    more.
     """
     few = viewers[:: max(1, len(viewers) // _CANDIDATES)]
     said = [set(map(id, viewer.peers)) for viewer in few]

@@ -1,6 +1,7 @@
 """Rules that modes share: they ask a `Topology`, and never which mode it is.
 
-`roll`, `resize` and `configure` bring a change to the pods, `pods` and `shrink` their number,
-`switch` (with drain and spread) the place of primaries, `grow` volumes, `hibernate` the end of all
-pods. `label` and `wait` go with every plan.
+Begin with `rows`, the rows that modes put into their tables. `roll`, `resize` and `configure` bring
+a change to the pods, `pods` and `shrink` change their number, `switch` (with drain and spread) the
+place of primaries, `grow` the volumes, and `hibernate` ends all pods. `label` and `wait` are part
+of every plan. Called through the tables of the modes; it may import `planning` itself, and no mode.
 """

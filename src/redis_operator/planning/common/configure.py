@@ -14,21 +14,21 @@ __all__ = ["absent", "accepted", "configure", "drift", "unpersisted"]
 
 
 def configure(situation: Topology) -> Plan | None:
-    """Set what differs: first on one server, a replica if there is one, then on all others.
+    """Set directives that differ: first on one server, preferably a replica, then on the others.
 
-    A value the engine refuses is found there and goes no further. It also ends the short
-    timeouts of the bootstrap, once replicas are linked; where keys are, at once. Anything that
-    somebody set by hand is drift and goes back.
+    A value that the engine refuses is found on the first server and goes no further. The rule also
+    restores the timeouts of the bootstrap, once replicas are linked; where there are keys, at once.
+    A value that a person set by hand is drift and is reverted.
     """
     differing = {node.id: drift(situation, node) for node in situation.by_id.values()}
     reason = lowered_too_far(situation.wanted, situation.observed)
-    tight = ((reason,) if reason else ()) + absent(situation.wanted, situation.observed)
+    unsettable = ((reason,) if reason else ()) + absent(situation.wanted, situation.observed)
     for node in situation.by_id.values():
         if reason or must_wait_for_memory(situation.wanted, node):
             differing[node.id] = _without_maxmemory(differing[node.id])
     nodes = [node for node in situation.by_id.values() if differing[node.id]]
     if not nodes:
-        return _waiting(situation, tight)
+        return _waiting(situation, unsettable)
     forming = situation.forming
     if forming:
         return Plan(rule="configure", blocked=(forming,), phase=Phase.CREATING, again_after=0.05)
@@ -43,16 +43,16 @@ def configure(situation: Topology) -> Plan | None:
         rule="configure",
         why=f"setting {', '.join(names)} to what the spec says on {len(nodes)} servers",
         stages=tuple(stage for stage in stages if stage),
-        blocked=tight,
+        blocked=unsettable,
         phase=Phase.UPDATING if any(node.keys for node in nodes) else Phase.CREATING,
     )
 
 
-def _waiting(situation: Topology, tight: tuple[str, ...]) -> Plan | None:
-    """Nothing is to be set; say what else is missing before the spec is followed."""
+def _waiting(situation: Topology, unsettable: tuple[str, ...]) -> Plan | None:
+    """Nothing is to be set; say what else is missing before the spec is reconciled."""
     kind = situation.wanted.persistence
     reason = unpersisted(situation.wanted, situation.observed)
-    blocked = (*tight, f"persistence changes to {kind}: {reason}") if reason else tight
+    blocked = (*unsettable, f"persistence changes to {kind}: {reason}") if reason else unsettable
     if not blocked:
         return None
     again = 1.0 if reason else None
@@ -60,7 +60,7 @@ def _waiting(situation: Topology, tight: tuple[str, ...]) -> Plan | None:
 
 
 def unpersisted(wanted: Wanted, observed: Observed) -> str | None:
-    """Why servers may not be started with the kind of persistence the spec asks for, or None.
+    """Why servers may not be started with the kind of persistence that the spec asks for, or None.
 
     Each must have complete files of that kind first: a server that finds none starts empty. CL-33
     """
@@ -83,7 +83,7 @@ def unpersisted(wanted: Wanted, observed: Observed) -> str | None:
 
 
 def absent(wanted: Wanted, observed: Observed) -> tuple[str, ...]:
-    """Directives that a person wrote and a server does not have: never ignored. IN-27"""
+    """Directives that a person wrote and that a server does not have: never ignored. IN-27"""
     reasons: dict[str, str] = {}
     for node in observed.seen:
         known = {name for name, _ in node.config}
@@ -98,7 +98,7 @@ def absent(wanted: Wanted, observed: Observed) -> tuple[str, ...]:
 
 
 def drift(situation: Topology, node: Seen) -> tuple[tuple[str, str], ...]:
-    """Directives whose value on a server is not the wanted one. Unasked ones are left alone."""
+    """Directives whose value on a server is not the wanted one, without those not asked for."""
     return tuple(
         (name, value)
         for name, value in situation.wanted.config
@@ -108,12 +108,12 @@ def drift(situation: Topology, node: Seen) -> tuple[tuple[str, str], ...]:
 
 
 def has_value(observed: Observed, name: str, value: str, found: str) -> bool:
-    """Whether a server's answer is the wanted value, as a table knows or as servers showed."""
+    """Whether a server's answer is the wanted value, by a table or by a spelling of servers."""
     return equivalent(name, value, found) or Spelling(name, value, found) in observed.spellings
 
 
 def accepted(wanted: Wanted, observed: Observed) -> dict[str, str]:
-    """Wanted directives that a server has at the wanted value: so much is known to be taken."""
+    """Wanted directives that a server has at the wanted value: the engine accepts these."""
     return {
         name: value
         for name, value in wanted.config

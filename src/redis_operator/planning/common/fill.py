@@ -1,7 +1,7 @@
-"""A database is given the content of a backup key by key, and serves nothing before that.
+"""A database gets the content of a backup key by key, and serves no client before that.
 
-A new one is empty. One that was in use has its data replaced for a `RedisRestore`, which says when
-its clients cannot connect, when its data are safe elsewhere, and when a worker may replace them.
+A new database is empty. The data of a database in use is replaced for a `RedisRestore`, which says
+when its clients cannot connect, when its data is saved, and when a worker may replace it.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ _RECORD_SECONDS = 0.1  # the pass ends: the status is written before the next on
 
 
 def fill(situation: Topology) -> Plan | None:
-    """Wait until everything is there, and have nothing changed meanwhile.
+    """Wait until all keys have arrived, and change nothing meanwhile.
 
-    The worker gives keys to primaries that it was named; what would replace them begins later, and
-    who replaces one that died is given all of its keys again. I1
+    The worker sends keys to the primaries that were named to it; changes that would replace them
+    begin later, and a server that replaces a dead primary gets all its keys again. I1
     """
     filling = situation.wanted.filling
     if filling is None:
         return None
     reason = unfilled(situation, filling)
-    told = reason or f"the status records that the database has all of backup {filling.backup}"
+    message = reason or f"the status records that the database has all of backup {filling.backup}"
     waits = _LOOK_SECONDS if filling.served or not filling.closing else _CLOSING_SECONDS
     return Plan(
         rule="fill",
-        blocked=(told,),
+        blocked=(message,),
         phase=Phase.UPDATING if filling.restore else Phase.CREATING,
         final=True,
         again_after=waits if reason is not None else _RECORD_SECONDS,
@@ -39,7 +39,7 @@ def fill(situation: Topology) -> Plan | None:
 
 
 def unfilled(situation: Topology, filling: Filling) -> str | None:
-    """Say why the database may not have all of the backup yet, or None."""
+    """Say why the database may not have all keys of the backup yet, or None."""
     if situation.unserved:
         return f"backup {filling.backup} waits: {situation.unserved}"
     if filling.carried is None:
@@ -68,7 +68,7 @@ def unfilled(situation: Topology, filling: Filling) -> str | None:
 
 
 def unwatched(situation: Topology) -> str | None:
-    """Say which server may let clients in though all that respond do not, or None."""
+    """Say which server may accept clients though all that respond do not, or None."""
     if situation.observed.unlabelled:
         return "there is a pod without labels, which is not asked"
     for node in situation.unreachable:
@@ -77,9 +77,9 @@ def unwatched(situation: Topology) -> str | None:
 
 
 def unsaved(situation: Topology) -> str | None:
-    """Say why a backup may lack a write that a client was told of before it was shut out, or None.
+    """Say why a backup may lack a write that was acknowledged before clients were cut off, or None.
 
-    Backups are read from replicas: each must be exactly where its primary is.
+    Backups are read from replicas: each must be exactly at the offset of its primary.
     """
     if situation.unserved:
         return situation.unserved

@@ -1,4 +1,4 @@
-"""A new database follows an external server, and is promoted when the spec names that no more."""
+"""A new database follows an external server, and is promoted when the spec no longer names it."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _RULE = "follow_source"
 def follow_source(topology: OneGroup) -> Plan | None:
     """Have one server follow the source and the others follow that one; promote it on request. I1
 
-    Nothing else is done meanwhile but what pods can take while they run. A database that has data
-    of its own is never made to follow anything: it says so, and goes on.
+    Meanwhile only changes that need no restart are made. A database that has data of its own is
+    never made to follow a source: it reports that, and continues.
     """
     if not topology.is_copy:
         return _too_late(topology)
@@ -62,13 +62,13 @@ def _too_late(topology: OneGroup) -> Plan | None:
 
 
 def _wait(topology: OneGroup, reason: str, again: float = _RECORD_SECONDS) -> Plan:
-    told = topology.copy.message if topology.copy is not None else ""
-    texts = tuple(text for text in dict.fromkeys((reason, told)) if text)
+    message = topology.copy.message if topology.copy is not None else ""
+    texts = tuple(text for text in dict.fromkeys((reason, message)) if text)
     return Plan(rule=_RULE, blocked=texts, phase=Phase.FOLLOWING, final=True, again_after=again)
 
 
 def _following(topology: OneGroup) -> Plan | None:
-    """The steps that make servers follow as they should, or None where they do."""
+    """The steps that make servers follow as they should, or None if they do."""
     source = topology.wanted.source
     assert source is not None
     able = [n for n in topology.seen if not n.loading and not n.pod.deleting]
@@ -106,13 +106,13 @@ def _following(topology: OneGroup) -> Plan | None:
 
 
 def _first(able: list[Seen]) -> Seen | None:
-    """Who must follow the source: who has most of it; of equals the first."""
+    """The server that must follow the source: the one with most of its data, then the first."""
     key = lambda n: (bool(n.keys), n.replication.offset, -n.pod.ordinal)  # noqa: E731
     return max(able, key=key, default=None)
 
 
 def _running(topology: OneGroup) -> Plan | None:
-    """Changes that need no restart; those that do wait for the promotion."""
+    """Changes that need no restart; those that need one wait for the promotion."""
     for rule in (configure, grow):
         advice = rule(topology)
         if advice is not None and advice.stages:
@@ -124,9 +124,9 @@ def _running(topology: OneGroup) -> Plan | None:
 
 
 def _promotion(topology: OneGroup) -> Plan | None:
-    """Promote the server that follows the source, once it has all that the source has.
+    """Promote the server that follows the source, once it has all data of the source.
 
-    Where that cannot be known, a person decides; then a primary is named by what servers hold.
+    If that cannot be known, a person decides; then a primary is chosen by the data of the servers.
     """
     place = topology.source
     head = next((n for n in topology.heads if is_linked(n) and not n.pod.deleting), None)
@@ -134,14 +134,14 @@ def _promotion(topology: OneGroup) -> Plan | None:
     if reason is not None and topology.wanted.source_given_up:
         return None
     if reason is not None or head is None:
-        told = (
+        message = (
             f"{reason}. Set spec.bootstrap again to continue following it; or continue with the "
             "present data: kubectl annotate redis "
             f"{topology.wanted.name} --overwrite {ACCEPT_LOSS}=source"
         )
         return Plan(
             rule=_RULE,
-            blocked=(told,),
+            blocked=(message,),
             phase=Phase.FOLLOWING,
             final=True,
             again_after=_SOON_SECONDS,
@@ -170,7 +170,7 @@ def _promotion(topology: OneGroup) -> Plan | None:
 
 
 def _unproven(topology: OneGroup, head: Seen | None) -> str | None:
-    """Why it is not known that everything has arrived, or None."""
+    """Why it is not known that all data has arrived, or None."""
     place, source = topology.source, topology.observed.source
     begun = f"no primary is chosen yet, because {place} may have writes that did not arrive:"
     if head is None:
@@ -203,7 +203,7 @@ def _why(found: Hindrance | None) -> str:
 
 
 def breaches(topology: OneGroup, step: FollowSource) -> list[str]:
-    """Why a server may not be made to drop what it has for a source. I1"""
+    """Why a server may not drop its data to follow a source. I1"""
     node = topology.by_id.get(step.node.id)
     if node is None:
         return [f"I2: {step.node.pod} was not observed"]

@@ -11,10 +11,10 @@ __all__ = ["grow"]
 
 
 def grow(situation: Topology) -> Plan | None:
-    """Ask for the wanted size on one claim at a time, where the class allows it. IN-03
+    """Request the wanted size on one claim at a time, if the StorageClass allows it. IN-03
 
-    Nothing restarts: the next claim waits until the last one has its size. Shrinking does not
-    exist; the API refuses it.
+    No pod restarts: the next claim waits until the last one has its size. Volumes cannot shrink;
+    the API refuses it.
     """
     size = situation.wanted.volume_size
     volumes = situation.observed.volumes
@@ -26,10 +26,10 @@ def grow(situation: Topology) -> Plan | None:
     if waiting:
         blocked = (f"{waiting[0].name} is being resized to {waiting[0].requested} bytes",)
         return Plan(rule="grow", blocked=blocked, phase=Phase.UPDATING)
-    stiff = [volume for volume in small if volume.expandable is False]
-    if stiff:
+    fixed = [volume for volume in small if volume.expandable is False]
+    if fixed:
         blocked = (
-            f"ExpansionUnsupported: the storage class of {stiff[0].name} does not allow expansion",
+            f"ExpansionUnsupported: the storage class of {fixed[0].name} does not allow expansion",
         )
         return Plan(rule="grow", blocked=blocked)
     first = small[0]

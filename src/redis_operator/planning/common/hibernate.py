@@ -1,4 +1,4 @@
-"""Run no pods, keep everything else."""
+"""Run no pods, and keep everything else."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["hibernate"]
 
 
 def hibernate(situation: Topology) -> Plan | None:
-    """Scale every shard to nothing, all at once, once no slot is on its way.
+    """Scale every shard to zero, all at once, once no slot is in migration.
 
-    Every server saves what it has when it is told to end, and the identity stays beside the data,
-    so waking is all pods coming back with new addresses. Without storage that would lose all. I5
+    Every server saves its data when it ends, and its identity stays beside the data. Waking up
+    means that all pods come back with new addresses. Without storage this would lose all data. I5
     """
     wanted = situation.wanted
     if not wanted.hibernate:

@@ -1,4 +1,4 @@
-"""Role labels follow the roles, so that Services do."""
+"""Keep the role labels, which Services select by, in line with the roles."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ __all__ = ["label"]
 def label(situation: Topology) -> tuple[Action, ...]:
     """Label every server with the role that its mode gives it.
 
-    Rides along with every plan: a label never waits for a repair, and repairs nothing itself. A pod
-    that lost the labels by which it is found gets them back. K-18, K-27
+    Part of every plan: a label never waits for a repair, and repairs nothing itself. A pod that
+    lost the labels by which it is found gets them back. K-18, K-27
     """
     if situation.wanted.paused:
         return ()

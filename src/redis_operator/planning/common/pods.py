@@ -1,4 +1,4 @@
-"""Enough pods, always first: more copies never hurt."""
+"""Enough pods, always first: additional copies do no harm."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ __all__ = ["pods"]
 
 
 def pods(situation: Topology) -> Plan | None:
-    """Scale up what has too few pods: after waking, and when replicas are added.
+    """Scale up workloads with too few pods: after hibernation, and when replicas are added.
 
-    A leaving shard that was put to sleep wakes too: what it still owns has to be moved first.
+    A leaving shard that was hibernated is scaled up too: the slots that it owns must be moved
+    first.
     """
     want = situation.wanted.pods_per_shard
     few = [

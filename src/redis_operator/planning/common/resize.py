@@ -1,4 +1,4 @@
-"""Pods whose resources changed and nothing else: given the new ones where they are."""
+"""Pods whose resources alone changed: they are resized in place."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ _INFEASIBLE = "Infeasible"
 
 
 def resize(situation: Topology) -> Plan | None:
-    """Resize pods without a restart where the cluster can, replicas first, one at a time.
+    """Resize pods without a restart if the cluster supports it, replicas first, one at a time.
 
-    More memory is given before maxmemory goes up, and taken after it went down. A pod that
-    cannot have it where it is, or whose API server refuses, is rolled like any other.
+    Memory is added before maxmemory goes up, and removed after it went down. A pod that cannot be
+    resized in place, or whose resize the API server refuses, is rolled like any other.
     """
     if situation.wanted.update_paused:
         return None
     differing = [n for n in situation.observed.nodes if resizable(situation, n.pod)]
     waiting = [n.pod for n in situation.observed.nodes if n.pod.resizing and not _stuck(n.pod)]
     if waiting:
-        told = f"{waiting[0].name} is being resized: {waiting[0].resizing}"
-        return Plan(rule="resize", blocked=(told,), phase=Phase.UPDATING, again_after=1.0)
+        message = f"{waiting[0].name} is being resized: {waiting[0].resizing}"
+        return Plan(rule="resize", blocked=(message,), phase=Phase.UPDATING, again_after=1.0)
     if not differing:
         return None
     reason = lowered_too_far(situation.wanted, situation.observed)
@@ -45,7 +45,7 @@ def resize(situation: Topology) -> Plan | None:
 
 
 def differs_in_size_alone(situation: Topology, pod: Pod) -> bool:
-    """Whether the workload would make this pod with the same template but for its resources."""
+    """Whether the workload would create this pod the same way except for its resources."""
     workload = situation.workload(pod.shard)
     return workload is not None and bool(pod.shape) and pod.shape == workload.shape
 
@@ -53,12 +53,12 @@ def differs_in_size_alone(situation: Topology, pod: Pod) -> bool:
 def resizable(situation: Topology, pod: Pod) -> bool:
     """Whether a pod can get the workload's resources without being recreated.
 
-    A resource that is new or gone would change more than a size; the API refuses it.
+    A resource that is added or removed would change more than a size; the API refuses it.
     """
     workload = situation.workload(pod.shard)
     if workload is None or not differs_in_size_alone(situation, pod) or _stuck(pod):
         return False
-    if not situation.observed.can_resize or pod.uid in situation.observed.stiff:
+    if not situation.observed.can_resize or pod.uid in situation.observed.resize_refused:
         return False
     if pod.deleting or situation.leaving(pod) or pod.resources == workload.resources:
         return False
@@ -66,7 +66,7 @@ def resizable(situation: Topology, pod: Pod) -> bool:
 
 
 def _stuck(pod: Pod) -> bool:
-    """Its machine will never have room for it: another one may."""
+    """Whether its node will never have room for it: another node may."""
     return pod.resizing.startswith(_INFEASIBLE)
 
 

@@ -1,4 +1,4 @@
-"""Pods of an old revision."""
+"""Outdated pods are recreated one by one."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from ..topology import Topology
 from .resize import differs_in_size_alone, resizable
 from .saving import unsaved
 
-__all__ = ["DWELL_SECONDS", "outdated", "roll"]
+__all__ = ["DWELL_SECONDS", "is_stuck", "outdated", "roll"]
 
 DWELL_SECONDS = 1.0
 
 
 def roll(situation: Topology) -> Plan | None:
-    """Replace outdated pods: stuck ones first, then replicas, then hand over, old primaries last.
+    """Replace outdated pods: stuck ones first, then replicas, then switch over, old primaries last.
 
-    One disruption per shard, so many shards at a time as the spec allows, each only when all its
-    copies are in sync. Stops at the first new pod that does not start: the spec is wrong, not
-    the pods, and an old one that crashes meanwhile comes back as it was. A later spec makes those
-    pods the outdated, stuck ones. I8, I12, CL-18, IN-07, ST-05
+    One disruption per shard, in as many shards at a time as the spec allows, each only when all its
+    copies are in sync. The roll stops at the first new pod that does not start: then the spec is
+    wrong, not the pods, and an old pod that crashes meanwhile comes back as it was. After the next
+    change of the spec those pods are the outdated, stuck ones. I8, I12, CL-18, IN-07, ST-05
     """
     old = [n for n in situation.observed.nodes if outdated(situation, n.pod)]
     if not old:
@@ -34,7 +34,7 @@ def roll(situation: Topology) -> Plan | None:
     reason = _refused(situation)
     if reason:
         return Plan(rule="roll", blocked=(f"{count}; {reason}",), phase=Phase.UPDATING)
-    stuck = [node for node in old if _is_stuck(situation, node)]
+    stuck = [node for node in old if is_stuck(situation, node)]
     if stuck and not _unproven(situation):
         return _replace(situation, [stuck[0]], f"{count}; {stuck[0].pod.name} does not run")
     failing = _failing(situation) or _falling_behind(situation)
@@ -51,7 +51,7 @@ def roll(situation: Topology) -> Plan | None:
 
 
 def outdated(situation: Topology, pod: Pod) -> bool:
-    """Whether the workload would make this pod differently now; leaving pods are let be."""
+    """Whether the workload would create this pod differently now; leaving pods do not count."""
     workload = situation.workload(pod.shard)
     if workload is None or not workload.revision or situation.leaving(pod) or pod.deleting:
         return False
@@ -74,17 +74,17 @@ def _refused_writes(situation: Topology) -> str:
     )
 
 
-def _is_stuck(situation: Topology, node: Node) -> bool:
-    """It serves no client, and nothing of it is needed: the new revision may well cure it."""
+def is_stuck(situation: Topology, node: Node) -> bool:
+    """Whether a pod serves no client and its data is not needed: the new revision may fix it."""
     if isinstance(node, Unreachable):
         return node.dead
     if node.role is Role.REPLICA and node.keys > 0 and situation.leader(node.pod.shard) is None:
-        return False  # it may have what its primary, which does not answer, has lost
+        return False  # it may have data that its primary, which does not respond, has lost
     return not node.pod.ready and not situation.holds_data(node) and not situation.unfinished_moves
 
 
 def _unproven(situation: Topology) -> bool:
-    """Whether a pod of the new revision does not run: it may be the revision that is wrong."""
+    """Whether a pod of the new revision does not run: the revision may be wrong."""
     return any(
         node.dead and not situation.leaving(node.pod) and not outdated(situation, node.pod)
         for node in situation.unreachable
@@ -111,13 +111,13 @@ def _refused(situation: Topology) -> str | None:
 
 
 def _falling_behind(situation: Topology) -> str | None:
-    """Replicas that copy everything repeatedly: in sync now, and not in a moment. ST-06"""
+    """Name replicas that do a full sync repeatedly: they are in sync only for a moment. ST-06"""
     found = [primary.pod.name for primary, _ in resyncing(situation)]
     return f"replicas of {found[0]} fall behind repeatedly" if found else None
 
 
 def _failing(situation: Topology) -> str | None:
-    """A pod of the new revision that does not start, in words."""
+    """Describe a pod of the new revision that does not start, or return None."""
     for node in situation.observed.nodes:
         if situation.leaving(node.pod) or outdated(situation, node.pod):
             continue
@@ -132,7 +132,7 @@ def _failing(situation: Topology) -> str | None:
 
 
 def _replicas_to_go(situation: Topology, old: list[Node]) -> list[Node] | str:
-    """At most one replica a shard, in shards at rest; or why none may go now."""
+    """At most one replica per shard, in settled shards; or why none may be replaced now."""
     reasons: list[str] = []
     chosen: list[Node] = []
     disturbed = [s for s in situation.groups() if situation.group_unsettled(s)]
@@ -168,7 +168,7 @@ def _replicas_to_go(situation: Topology, old: list[Node]) -> list[Node] | str:
 
 
 def _freshly_up(situation: Topology, shard: int) -> str | None:
-    """A server that has only just started is given a moment to prove itself."""
+    """Why to wait: a server that has only just started must first keep running for a moment."""
     for node in situation.pods_of(shard):
         if isinstance(node, Seen) and situation.now - node.started_at < DWELL_SECONDS:
             return f"{node.pod.name} has just started"
@@ -176,7 +176,7 @@ def _freshly_up(situation: Topology, shard: int) -> str | None:
 
 
 def _primary(situation: Topology, old: list[Node], count: str) -> Plan:
-    """Only primaries are left: hand over, or restart one that has no replica to hand over to."""
+    """Only primaries are left: switch over, or restart one that has no replica."""
     reason = situation.unsettled() or unsaved(situation)
     if reason:
         return Plan(

@@ -1,4 +1,4 @@
-"""The rows of rules that modes share; a mode says with `Row.here` why they stand where they do."""
+"""The rows of rules that modes share; a mode says with `Row.here` why they have their place."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ HIBERNATE: Final = Row(
     actions=(ScaleWorkload,),
 )
 PODS: Final = Row(
-    "pods", pods, Kind.CHANGE, "ScalingUp", "more copies never hurt", actions=(ScaleWorkload,)
+    "pods", pods, Kind.CHANGE, "ScalingUp", "additional copies do no harm", actions=(ScaleWorkload,)
 )
 FOLLOW_SOURCE: Final = Row(
     "follow_source",
     follow_source,
     Kind.SAFETY,
     "FollowingSource",
-    "a database that copies an external server has no primary, and names none before it is asked",
+    "a database that copies an external server has no primary until a promotion is requested",
     actions=(FollowSource, Follow, Promote, ConfigSet, GrowVolume),
     keeps=("I1",),
 )
@@ -60,7 +60,7 @@ FILL: Final = Row(
     fill,
     Kind.CHANGE,
     "",
-    "nothing but repairs while a worker gives keys to the primaries",
+    "only repairs while a worker restores keys to the primaries",
     actions=(),
     keeps=("I1",),
 )
@@ -84,7 +84,7 @@ RESIZE: Final = Row(
     resize,
     Kind.CHANGE,
     "ResizingPod",
-    "resources in place spare a restart",
+    "a resize in place avoids a restart",
     actions=(ResizePod,),
 )
 ROLL: Final = Row(
@@ -96,7 +96,12 @@ ROLL: Final = Row(
     actions=(DeletePod,),
 )
 SHRINK: Final = Row(
-    "shrink", shrink, Kind.CHANGE, "ScalingDown", "copies go last", actions=(ScaleWorkload,)
+    "shrink",
+    shrink,
+    Kind.CHANGE,
+    "ScalingDown",
+    "copies are removed last",
+    actions=(ScaleWorkload,),
 )
 GROW: Final = Row(
     "grow",
@@ -109,6 +114,8 @@ GROW: Final = Row(
 )
 SWITCH: Final = Row("switch", switch, Kind.CHANGE, "SwitchingOver", "a person asked for it")
 SPREAD: Final = Row(
-    "spread", spread, Kind.CHANGE, "SwitchingOver", "comfort, when all else is done"
+    "spread", spread, Kind.CHANGE, "SwitchingOver", "an improvement, when all else is done"
 )
-WAIT: Final = Row("wait", wait, Kind.UPKEEP, "", "says what is waited for when no rule can help")
+WAIT: Final = Row(
+    "wait", wait, Kind.UPKEEP, "", "says what the database waits for when no rule can help"
+)

@@ -1,4 +1,4 @@
-"""Servers that may not be ended now, because they write what they hold."""
+"""Servers that may not be ended now, because they are saving their data."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["unsaved"]
 def unsaved(situation: Topology, shard: int | None = None) -> str | None:
     """Why no server (of one shard, or any) may be ended now, or None.
 
-    One that writes its first append-only file ignores the signal to end until it is killed. CL-33
+    A server that writes its first append-only file ignores SIGTERM until it is killed. CL-33
     """
     nodes = situation.observed.nodes if shard is None else situation.pods_of(shard)
     for node in nodes:

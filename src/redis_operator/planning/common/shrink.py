@@ -1,4 +1,4 @@
-"""Fewer replicas than there are."""
+"""Remove surplus replicas."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["shrink"]
 def shrink(situation: Topology) -> Plan | None:
     """Remove surplus pods, one group after the other, never the primary or the last good copy.
 
-    A primary whose ordinal leaves hands over first. I6, I8, SE-17
+    A primary whose ordinal is removed is switched over first. I6, I8, SE-17
     """
     keep = situation.wanted.pods_per_shard
     for workload in situation.observed.workloads:

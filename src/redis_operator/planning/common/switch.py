@@ -14,7 +14,7 @@ SPREAD_SECONDS = 60.0
 
 
 def switch(situation: Topology) -> Plan | None:
-    """Make the pod a person named the primary of its shard; done once it is."""
+    """Make the pod that a person named the primary of its shard; done once it is."""
     request = situation.wanted.switchover
     if request is None:
         return None
@@ -40,10 +40,10 @@ def switch(situation: Topology) -> Plan | None:
 
 
 def drain(situation: Topology) -> Plan | None:
-    """Hand over from primaries that are being deleted or whose node is drained. CL-19, SE-01
+    """Switch over from primaries that are being deleted or whose node is drained. CL-19, SE-01
 
-    A primary whose pod is being deleted serves on until its replica leads: a replica that will
-    have to go as well is better than none.
+    A primary whose pod is being deleted serves until its replica leads: a replica that will also
+    have to move is better than none.
     """
     going = [n for n in situation.serving if n.pod.deleting]
     going += [n for n in situation.serving if n.pod.draining and not n.pod.deleting]
@@ -56,7 +56,7 @@ def drain(situation: Topology) -> Plan | None:
             if not replica.pod.deleting and (gone or not replica.pod.draining)
         ]
         if not situation.followers(node) or not (gone or among):
-            continue  # no replica is better off: it serves on where it is
+            continue  # no replica has a better place: the primary stays where it is
         why = f"{node.pod.name} is being deleted" if gone else f"{node.pod.node} is being drained"
         advice = situation.hand_over(node, rule="drain", why=why, phase=Phase.UPDATING, among=among)
         if advice.stages:
@@ -66,9 +66,9 @@ def drain(situation: Topology) -> Plan | None:
 
 
 def spread(situation: Topology) -> Plan | None:
-    """Even out primaries over zones once all is settled, one a minute at most.
+    """Distribute primaries evenly over zones once all is settled, at most one a minute.
 
-    Settled is a minute without an election and without a server that has just started.
+    Settled means a minute without an election and without a server that has just started.
     """
     if not situation.wanted.spread_primaries or situation.unsettled():
         return None
@@ -95,7 +95,7 @@ def spread(situation: Topology) -> Plan | None:
 
 
 def _may_lead(node: Seen) -> bool:
-    """Whether a primary would be left where this server is: its node is not being drained."""
+    """Whether a primary could stay where this server is: its node is not being drained."""
     return bool(node.pod.zone) and not node.pod.draining and not node.pod.deleting
 
 

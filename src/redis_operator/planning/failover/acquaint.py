@@ -1,4 +1,4 @@
-"""Sentinels that have not heard of a replica: it could not be promoted without the operator."""
+"""Sentinels that do not know a replica: they could not promote it without the operator."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from .topology import FailoverTopology
 
 __all__ = ["acquaint"]
 
-_ASKED_MS = 500  # who begins to monitor asks the primary as soon as it is connected
+_ASKED_MS = 500  # a sentinel that begins to monitor asks the primary as soon as it is connected
 _SOON_SECONDS = 0.1
 
 
 def acquaint(topology: FailoverTopology) -> Plan | None:
     """Have sentinels ask the primary for its replicas now. SE-02, SE-06
 
-    By themselves they do every ten seconds. A primary that dies silently before that is replaced
-    by none of them: who is dead cannot be asked any more. No command has a sentinel ask at once but
-    to begin again; one after the other does, while all are whole, so that the others know all that
-    they knew. Before a database was whole once there is nothing to keep.
+    By themselves they ask every ten seconds. If the primary stops responding before that, no
+    sentinel can replace it, because a dead primary cannot be asked any more. There is no command
+    that makes a sentinel ask at once except to monitor again; one sentinel after the other does so,
+    while all are healthy, so that the others keep what they know. Before a database was complete
+    for the first time there is nothing to keep.
     """
     primary = topology.primary
     if primary is None or topology.election or topology.sentinels_unsettled():
@@ -43,6 +44,6 @@ def acquaint(topology: FailoverTopology) -> Plan | None:
 
 
 def _has_asked(topology: FailoverTopology, node: SentinelSeen) -> bool:
-    """Whether a sentinel has had the time to ask, and asks again in its own time only."""
+    """Whether a sentinel has had the time to ask, and now asks only at its own interval."""
     found = topology.monitored(node)
     return found is not None and found.known_ms >= _ASKED_MS

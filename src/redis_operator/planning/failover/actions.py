@@ -1,4 +1,4 @@
-"""What is done to servers and sentinels of mode Failover, as values."""
+"""The actions on servers and sentinels of mode Failover, as values."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ __all__ = [
 class Promote(Struct, frozen=True):
     """`REPLICAOF NO ONE` on a server that follows `follows`, in mode Failover.
 
-    It must still be a replica of that address, at `min_offset` at least and with the history
-    `replication_id`. The fence must hold again right before, as with `Failover`; and no sentinel of
-    `sentinels` may have begun an election, unless nobody could win it, or name another server than
-    when the plan was made: they have elected it since.
+    The server must still be a replica of that address, have reached `min_offset`, and have the
+    history `replication_id`. The fence is checked again right before, as with `Failover`. No
+    sentinel of `sentinels` may have begun an election, unless no candidate could win it, or name
+    another server than when the plan was made: then they have elected that one since.
     """
 
     node: At
@@ -38,25 +38,25 @@ class Promote(Struct, frozen=True):
     fence: Fence
     replication_id: str = ""
     min_offset: int = 0
-    primary: ServerId = ServerId("")  # who led before, where it is known
+    primary: ServerId = ServerId("")  # the primary before, where it is known
     primary_pod: str = ""
     primary_uid: str = ""
     unseen: tuple[str, ...] = ()
     sentinels: tuple[At, ...] = ()  # asked right before whether they have begun an election
-    name: str = ""  # what they call the primary
+    name: str = ""  # the name under which they monitor the primary
     named: tuple[str, ...] = ()  # the addresses that they named when the plan was made
-    needed: int = 0  # of the sentinels: how many must name it, with the fence DEPOSED
+    needed: int = 0  # how many of the sentinels must name the server, with the fence DEPOSED
     source: str = ""  # an external server, all of whose data must have arrived right before
-    whole: bool = False  # and the server must have refused nothing of them
+    whole: bool = False  # the server must also have refused none of that data
 
 
 class Follow(Struct, frozen=True):
-    """`REPLICAOF` on a server: it copies `primary`, which must be one right before.
+    """`REPLICAOF` on a server: it copies `primary`, which must be a primary right before.
 
-    The server must still follow `follows`; empty: it is a primary, and what it holds is known to be
-    part of the history of `primary`, or was given up; and the sentinels must not have elected it
-    since. In a copy of a server elsewhere the primary
-    is a replica of `source` itself.
+    The server must still follow `follows`. If that is empty, the server is a primary, and its data
+    is known to be part of the history of `primary`, or was given up; and the sentinels must not
+    have elected it since. In a copy of an external server, `primary` is itself a replica of
+    `source`.
     """
 
     node: At
@@ -64,15 +64,15 @@ class Follow(Struct, frozen=True):
     follows: str
     source: str = ""
     sentinels: tuple[At, ...] = ()  # asked right before, where the server is a primary itself
-    name: str = ""  # what they call the primary
-    needed: int = 0  # of the sentinels: the server stays where so many name it, or one elects
+    name: str = ""  # the name under which they monitor the primary
+    needed: int = 0  # the server stays a primary if so many sentinels name it, or one elects
 
 
 class FollowSource(Struct, frozen=True):
-    """`REPLICAOF` an external server, with its login: whatever the server holds is dropped.
+    """`REPLICAOF` an external server, with its login: the server drops all data that it holds.
 
-    It must be no primary and still follow `follows`; and the API must still say that the database
-    wants this source and has no data of its own. I1
+    It must not be a primary, and must still follow `follows`; and the API must still say that the
+    database wants this source and has no data of its own. I1
     """
 
     node: At
@@ -84,13 +84,13 @@ class FollowSource(Struct, frozen=True):
 class Elect(Struct, frozen=True):
     """Have a majority of the sentinels vote for the operator, and name `node` in their epoch.
 
-    They all hold the primary at `follows` for dead and know no replica that they could promote, so
+    They all consider the primary at `follows` dead and know no replica that they could promote, so
     that no failover of their own can be in progress. Refused unless `needed` of them say so right
-    before and give their votes, and unless the replica is still what the plan took it for. I7
+    before and give their votes, and unless the replica is unchanged since the plan was made. I7
     """
 
-    node: At  # the replica that is to lead
-    follows: str  # host:port of the primary, which is silent
+    node: At  # the replica that must lead
+    follows: str  # host:port of the primary, which does not respond
     name: str
     sentinels: tuple[At, ...]
     needed: int
@@ -101,10 +101,10 @@ class Elect(Struct, frozen=True):
 class Watch(Struct, frozen=True):
     """Have a sentinel monitor `primary` under `name`, with these settings and no other address.
 
-    Refused while the sentinel fails over, unless the primary is one right before, and where the
-    sentinel names another address than when the plan was made: it failed over since. It is told of
-    the other sentinels at once. `afresh`: what it knows is forgotten, so that it asks the primary
-    for its replicas now; only while it has nothing against the primary.
+    Refused while the sentinel fails over, unless the primary is a primary right before, and when
+    the sentinel names another address than when the plan was made: then it has failed over since.
+    The other sentinels are introduced to it at once. `afresh`: its knowledge is dropped, so that it
+    asks the primary for its replicas now; only while it considers the primary healthy.
     """
 
     node: At  # the sentinel
@@ -118,9 +118,9 @@ class Watch(Struct, frozen=True):
 
 
 class Introduce(Struct, frozen=True):
-    """Tell a sentinel of others, in the words that they say to it themselves every two seconds.
+    """Introduce other sentinels to a sentinel, with the message that they send every two seconds.
 
-    Nothing is changed but that it knows who and where they are. Refused unless it names `primary`.
+    The sentinel only learns their ids and addresses. Refused unless it names `primary`.
     """
 
     node: At  # the sentinel
@@ -130,11 +130,11 @@ class Introduce(Struct, frozen=True):
 
 
 class Unwatch(Struct, frozen=True):
-    """`SENTINEL REMOVE`: a sentinel stops to monitor a primary that it cannot replace.
+    """`SENTINEL REMOVE`: a sentinel stops monitoring a primary that it cannot replace.
 
-    Every server has restarted, and the one that the sentinels name waits for them to promote
-    another: they never will, since none of the others is eligible. Refused where they name another
-    one since, or fail over.
+    Every server has restarted, and the server that the sentinels name waits for them to promote
+    another one. They never will, since none of the others is eligible. Refused when they name
+    another server since, or fail over.
     """
 
     node: At
@@ -143,24 +143,24 @@ class Unwatch(Struct, frozen=True):
 
 
 class ResetSentinel(Struct, frozen=True):
-    """`SENTINEL RESET`: a sentinel forgets replicas and sentinels, and finds those that live again.
+    """`SENTINEL RESET`: a sentinel forgets replicas and sentinels, and rediscovers the live ones.
 
-    Refused while it fails over or has the primary down, and unless it names `primary`.
+    Refused while it fails over or considers the primary down, and unless it names `primary`.
     """
 
     node: At
     name: str
     primary: At
-    others: tuple[At, ...] = ()  # sentinels that it is told of again
+    others: tuple[At, ...] = ()  # sentinels that are introduced to it again
 
 
 class SwitchOver(Struct, frozen=True):
-    """Give the place of a primary to a replica that has all that it acknowledged. I6, I10
+    """Replace a primary by a replica that has all writes that it acknowledged. I6, I10
 
-    Writes are paused (bounded by the server), the replica is seen to have the offset, it is
-    promoted, and the old primary follows it. Refused when a sentinel has begun an election, or
-    names another server than `primary`. The sentinels are told right after: they take a promoted
-    replica back after eight seconds.
+    Writes are paused (bounded by the server), the replica reaches the offset, it is promoted, and
+    the old primary follows it. Refused when a sentinel has begun an election, or names another
+    server than `primary`. The sentinels are updated right after: they demote a replica that they
+    did not promote after eight seconds.
     """
 
     node: At  # the replica

@@ -1,7 +1,7 @@
-"""Sentinels that respond to the operator and do not reach each other, or a server. Pure.
+"""Sentinels that respond to the operator and cannot reach each other, or a server. Pure.
 
-They would be of no use without the operator: no majority of them could agree, or none could promote
-the replica. A planned switchover does not need them for that, and is not held up.
+They could not fail over without the operator: no majority of them could agree, or none could
+promote the replica. A planned switchover does not need them for that, and is not blocked.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 __all__ = ["divided", "finds_again"]
 
-_FOUND_MS = 5_000  # a sentinel that was reset hears of the others within two seconds
+_FOUND_MS = 5_000  # a sentinel that was reset discovers the others within two seconds
 
 
 def divided(topology: FailoverTopology) -> str | None:
-    """Return which sentinel does not reach another one or a replica, or None. SE-14, SE-15"""
+    """Return which sentinel cannot reach another one or a replica, or None. SE-14, SE-15"""
     for node in topology.watchers:
         found = topology.monitored(node)
         reason = found and (
@@ -32,9 +32,9 @@ def divided(topology: FailoverTopology) -> str | None:
 
 
 def finds_again(topology: FailoverTopology) -> bool:
-    """Whether all that is unsettled is a minority of sentinels that were reset a moment ago.
+    """Whether the only unsettled sentinels are a minority that was reset a moment ago.
 
-    They connect again and hear of the others within seconds; those that are left are a majority.
+    They reconnect and discover the others within seconds; the remaining ones are a majority.
     """
     late = [
         node
@@ -57,12 +57,12 @@ def _was_reset(topology: FailoverTopology, node: SentinelSeen) -> bool:
 
 
 def _of_sentinels(topology: FailoverTopology, node: SentinelSeen, found: Monitored) -> str | None:
-    """A sentinel that was recreated has another address: the others hear of it within seconds."""
+    """A recreated sentinel has another address: the others learn it within seconds."""
     pods = {str(watcher.id): watcher.pod for watcher in topology.watchers}
     for other in found.sentinels:
         pod = pods.get(other.id)
         if pod is None:
-            continue  # it is gone, and forgotten later
+            continue  # it is gone, and is forgotten later
         if other.ip != pod.ip:
             return f"{node.pod.name} looks for {pod.name} at {other.ip}, and its pod is at {pod.ip}"
         if SentinelFlag.S_DOWN in other.flags:

@@ -1,7 +1,8 @@
-"""Who shall lead, by what each server holds: its history and how far it came. Never by its name.
+"""Which server must lead, judged by the data of each: its history and offset, never its name.
 
-A replication id names a history; a server that was promoted keeps the id before as `id2`, up to the
-offset where it began its own. Of one history, who came further has all that the others have.
+A replication id names a history; a server that was promoted keeps the previous id as `id2`, up to
+the offset where it began its own. Within one history, the server with the highest offset has all
+the data of the others.
 """
 
 from __future__ import annotations
@@ -13,24 +14,24 @@ from ..observed import Led, Seen
 __all__ = ["FRESH", "LED", "Undecided", "best", "holds", "same_history"]
 
 FRESH = "127.0.0.1:2"
-"""What a server follows that just started and found no files: it is new, or lost them."""
+"""The primary of a server that just started and found no files: it is new, or lost them."""
 LED = "127.0.0.1:3"
-"""What a server follows that just started and found files of one that led when it was stopped."""
+"""The primary of a server that just started and found files from when it led."""
 
 
 class Undecided(Struct, frozen=True):
-    """Why no server can be named, in words."""
+    """Why no server can be chosen, as a sentence."""
 
     why: str
 
 
 def holds(node: Seen) -> bool:
-    """Whether a server has anything that could be lost."""
+    """Whether a server has any data that could be lost."""
     return node.keys > 0
 
 
 def same_history(one: Seen, other: Seen) -> bool:
-    """Whether one of two servers has all that the other has."""
+    """Whether one of two servers has all the data of the other."""
     a, b = one.replication, other.replication
     return bool(a.id) and (a.id in (b.id, b.id2) or b.id in (a.id, a.id2))
 
@@ -38,12 +39,12 @@ def same_history(one: Seen, other: Seen) -> bool:
 def best(
     nodes: list[Seen], led: Led | None, asked: str = "", elected: str = ""
 ) -> Seen | Undecided:
-    """The server whose data are the database's, or why that cannot be known.
+    """The server whose data is the database's, or why that cannot be known.
 
-    Servers that hold nothing are only named where none holds anything, or where they came further
-    in the history of those that do: keys were deleted since. Of several histories, the one that the
-    status last told of is the database's; where none of them is that (a server that reads an
-    append-only file begins a new one), it is what the last primary holds. SE-05, SE-18
+    An empty server is chosen only if no server has data, or if it is further in the
+    history of those that do: the keys were deleted since. Of several histories, the one that the
+    status recorded last is the database's. If none of them is that one (a server that reads an
+    append-only file begins a new history), it is the data of the last primary. SE-05, SE-18
     """
     holders = [node for node in nodes if holds(node)]
     if not holders:
@@ -65,9 +66,9 @@ def best(
 def _last_primary(
     holders: list[Seen], led: Led | None, asked: str, elected: str
 ) -> Seen | Undecided:
-    """The server that led last, by all that is known of it: status, volumes and sentinels.
+    """The server that led last, judged by the status, the volumes and the sentinels.
 
-    Each may be older than the others: where they differ, a person decides.
+    Each of these may be outdated: if they differ, a person decides.
     """
     known = {node.pod.name: node for node in holders}
     if asked in known:
@@ -84,13 +85,13 @@ def _last_primary(
     told = "; ".join(f"by {sign} {' and '.join(pods)} led" for sign, pods in named.items() if pods)
     return Undecided(
         f"{', '.join(known)} hold data of different histories, and it is not known which are the "
-        f"database's{f' ({told})' if told else ''}: name the pod whose data are kept with the "
+        f"database's{f' ({told})' if told else ''}: name the pod whose data is kept with the "
         "annotation redisoperator.dev/switch-primary-to; what the others hold is then replaced"
     )
 
 
 def _emptied_since(node: Seen, holder: Seen) -> bool:
-    """Whether a server without keys has all that a holder has, and deleted it since."""
+    """Whether a server without keys has the history of a holder, and deleted the keys since."""
     mine, other = node.replication, holder.replication
     if holds(node) or mine.follows == FRESH or mine.syncing or not mine.id:
         return False
@@ -102,7 +103,7 @@ def _is_of(node: Seen, history: str) -> bool:
 
 
 def _furthest(nodes: list[Seen], led: Led | None) -> Seen:
-    """Who came furthest; of equals the last primary, then one that need not move soon."""
+    """The server with the highest offset; then the last primary, then one that is not leaving."""
     return max(
         nodes,
         key=lambda node: (

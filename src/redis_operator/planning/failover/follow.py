@@ -1,4 +1,4 @@
-"""Servers that do not follow the primary: those that just started, and further primaries."""
+"""Servers that do not follow the primary: those that just started, and surplus primaries."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["follow", "limitation"]
 def follow(topology: FailoverTopology) -> Plan | None:
     """Have every server follow the primary directly: no chains, no second primary. SE-07, SE-09
 
-    While a sentinel fails over it does so itself.
+    While a sentinel fails over, it does this itself.
     """
     primary = topology.primary
     if primary is None:
@@ -49,12 +49,12 @@ def follow(topology: FailoverTopology) -> Plan | None:
 
 
 def _has_just_started(node: Seen) -> bool:
-    """Whether a server follows no primary since it started: it is attached as part of a change."""
+    """Whether a server has not followed a primary since it started: it is part of a change."""
     return not node.is_primary and node.replication.unlinked
 
 
 def limitation(node: Seen, primary: Seen) -> str | None:
-    """Why a server may not drop what it holds for what the primary has. I1"""
+    """Why a server may not drop its data for that of the primary, or None. I1"""
     if not holds(node) or same_history(node, primary):
         return None
     if not holds(primary):

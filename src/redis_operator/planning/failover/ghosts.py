@@ -1,4 +1,4 @@
-"""Servers and sentinels that are gone, and that sentinels still count."""
+"""Servers and sentinels that are gone and that sentinels still count."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["forget_replicas", "forget_sentinels"]
 
 
 def forget_sentinels(topology: FailoverTopology) -> Plan | None:
-    """Have sentinels forget those that are gone, one after the other, while all is whole. I8
+    """Have sentinels forget those that are gone, one after the other, while all are healthy. I8
 
-    A sentinel that is gone counts for the majority for ever. One that was reset has to find the
-    others and all replicas again before the next one is.
+    A sentinel that is gone counts for the majority until it is forgotten. A sentinel that was reset
+    must rediscover the others and all replicas before the next one is reset.
     """
     if topology.primary is None or topology.unsettled() is not None:
         return None
@@ -27,10 +27,10 @@ def forget_sentinels(topology: FailoverTopology) -> Plan | None:
 
 
 def forget_replicas(topology: FailoverTopology) -> Plan | None:
-    """The same for servers: each is asked after every second, at an address that may be another's.
+    """The same for servers: a sentinel asks each every second, at an address that may be reused.
 
-    It does no harm meanwhile, so it is not told and comes after all changes: a roll would have it
-    done once for every server.
+    This does no harm meanwhile, so it is not reported and comes after all changes: otherwise a roll
+    would reset the sentinels once for every server.
     """
     if topology.primary is None or topology.unsettled() is not None:
         return None
@@ -68,7 +68,7 @@ def _gone_sentinels(topology: FailoverTopology, node: SentinelSeen) -> list[str]
 
 
 def _gone_replicas(topology: FailoverTopology, node: SentinelSeen) -> list[str]:
-    """Replicas that a sentinel knows and where no server of the database is."""
+    """Replicas that a sentinel knows at addresses where the database has no server."""
     found = topology.monitored(node)
     pods = {f"{server.pod.ip}:{PORT}" for server in topology.observed.nodes}
     places = (f"{r.ip}:{r.port}" for r in (found.replicas if found is not None else ()))

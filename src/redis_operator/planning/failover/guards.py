@@ -1,4 +1,4 @@
-"""What no plan may do to servers and sentinels of mode Failover, whichever rule asks for it."""
+"""What no plan may do to servers and sentinels of mode Failover, whichever rule plans it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _of_step(topology: FailoverTopology, step: Action) -> list[str]:
 
 
 def _of_object(topology: FailoverTopology, step: Action) -> list[str]:
-    """The same of a step on a Kubernetes object."""
+    """The same for a step on a Kubernetes object."""
     match step:
         case DeletePod():
             return _deletion(topology, step)
@@ -54,11 +54,11 @@ def _of_object(topology: FailoverTopology, step: Action) -> list[str]:
 
 
 def _promotion(topology: FailoverTopology, at: At, source: str = "") -> list[str]:
-    """Nobody is promoted beside a primary, nor with less than another has. I1, I7"""
+    """A server is not promoted beside a primary, nor with less data than another one. I1, I7"""
     node = topology.by_id.get(at.id)
     if node is None:
         return [f"I2: {at.pod} was not observed"]
-    if topology.primaries and topology.usurped is not node:
+    if topology.primaries and topology.wrongly_demoted is not node:
         return [f"I7: {topology.primaries[0].pod.name} is a primary"]
     ahead = [
         other
@@ -73,7 +73,7 @@ def _promotion(topology: FailoverTopology, at: At, source: str = "") -> list[str
 
 
 def _unfenced(topology: FailoverTopology, step: Promote) -> list[str]:
-    """Nobody is promoted as if none had led while the server that it follows may lead. I7"""
+    """A server is not promoted as a first primary while the server that it follows may lead. I7"""
     leads = [n for n in topology.unreachable if address(n) == step.follows and not n.dead]
     if step.fence is Fence.NEVER_LED and leads:
         return [f"I7: {leads[0].pod.name} does not respond and may lead"]
@@ -81,7 +81,7 @@ def _unfenced(topology: FailoverTopology, step: Promote) -> list[str]:
 
 
 def _following(topology: FailoverTopology, step: Follow) -> list[str]:
-    """What a server holds is dropped only for what a server holds. I1"""
+    """A server's data is dropped only for data of another server. I1"""
     node, primary = topology.by_id.get(step.node.id), topology.by_id.get(step.primary.id)
     if node is None or primary is None:
         return [f"I2: {step.node.pod} or {step.primary.pod} was not observed"]
@@ -95,7 +95,7 @@ def _following(topology: FailoverTopology, step: Follow) -> list[str]:
 
 
 def _deletion(topology: FailoverTopology, step: DeletePod) -> list[str]:
-    """A primary goes last, and only where nobody could take over. I1, I8"""
+    """A primary is deleted last, and only if no other server could take over. I1, I8"""
     node = next((n for n in topology.observed.nodes if n.pod.uid == step.uid), None)
     if node is None:
         known = any(n.pod.uid == step.uid for n in topology.observed.sentinels)
@@ -118,13 +118,13 @@ def _discard(topology: FailoverTopology, step: DiscardData) -> list[str]:
     if node is None or isinstance(node, Seen) or not node.dead:
         return [f"I2: {step.pod} may be alive and would lose its data"]
     leader = topology.primary
-    if leader is None or leader.id != step.keeper.id or not holds(leader):
-        return [f"I1: {step.keeper.pod} is not known to have the data of {step.pod}"]
+    if leader is None or leader.id != step.data_holder.id or not holds(leader):
+        return [f"I1: {step.data_holder.pod} is not known to have the data of {step.pod}"]
     return []
 
 
 def _shrinking(topology: FailoverTopology, step: ScaleWorkload) -> list[str]:
-    """The primary's place is not removed while it leads; all together is hibernation. I1"""
+    """The primary is not scaled away while it leads; all pods together is hibernation. I1"""
     if topology.wanted.hibernate or step.shard != 0:
         return []
     leader = topology.primary
@@ -138,7 +138,7 @@ def _shrinking(topology: FailoverTopology, step: ScaleWorkload) -> list[str]:
 
 
 def _dismissal(topology: FailoverTopology, step: DeleteWorkload) -> list[str]:
-    """Nothing is deleted but sentinels that watch the one server that stays. I8"""
+    """Only sentinels are deleted, and only when they monitor the single server that stays. I8"""
     if topology.observed.sentinel_workload is None or step.shard == 0:
         return ["I1: the servers' StatefulSet is not deleted"]
     if not topology.leaves_mode or len(topology.observed.nodes) > 1:

@@ -1,4 +1,4 @@
-"""Sentinels that have not heard of each other, though the operator sees both."""
+"""Sentinels that do not know each other, though the operator reaches both."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ __all__ = ["introduce"]
 
 
 def introduce(topology: FailoverTopology) -> Plan | None:
-    """Tell sentinels of those that they have not heard of yet. SE-14
+    """Introduce sentinels to those that do not know them yet. SE-14
 
-    They tell each other every two seconds; until then a new one is of no use, and *Ready* waits.
-    One that was reset while all others are whole holds nothing up, and finds them by itself.
+    They announce themselves every two seconds; until then a new one cannot vote, and *Ready* waits.
+    A sentinel that was reset while all others are healthy blocks nothing, and discovers them
+    itself.
     """
     primary = topology.primary
     if primary is None or (topology.observed.formed and topology.is_whole_in_a_moment):
@@ -37,14 +38,14 @@ def introduce(topology: FailoverTopology) -> Plan | None:
         for node in here
         if (others := missing[node.pod.name])
     )
-    told = [
+    messages = [
         f"{name} has not heard of {', '.join(other.pod.name for other in others)}"
         for name, others in missing.items()
         if others
     ]
     return Plan(
         rule="introduce",
-        why="; ".join(told),
+        why="; ".join(messages),
         stages=(steps,),
         phase=Phase.HEALING if topology.observed.formed else Phase.CREATING,
         urgent=True,
@@ -52,7 +53,7 @@ def introduce(topology: FailoverTopology) -> Plan | None:
 
 
 def _watches(topology: FailoverTopology, node: SentinelSeen) -> bool:
-    """Whether a sentinel monitors the primary, stays, and says so to others by itself."""
+    """Whether a sentinel monitors the primary, stays, and announces itself to the others."""
     found, primary = topology.monitored(node), topology.primary
     if found is None or primary is None or node.pod.deleting or found.in_the_past:
         return False

@@ -1,4 +1,4 @@
-"""A database that leaves the mode: one server is left in the end, and no sentinel."""
+"""A database that leaves this mode: one server and no sentinel remain in the end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["dismiss_sentinels", "shrink", "stays_outdated"]
 def shrink(topology: FailoverTopology) -> Plan | None:
     """Remove servers that are not wanted any more.
 
-    Where one alone stays, it is recreated for the next mode first, while others have its data.
+    If a single server stays, it is recreated for the next mode first, while others have its data.
     """
     if topology.leaves_mode and stays_outdated(topology):
         return None
@@ -24,7 +24,7 @@ def shrink(topology: FailoverTopology) -> Plan | None:
 def stays_outdated(topology: FailoverTopology) -> bool:
     """Whether a pod that stays has to be recreated, or may have to be.
 
-    That is only known once the controller of the StatefulSet has seen its last change.
+    This is known only once the StatefulSet controller has observed the last change.
     """
     unobserved = any(not found.current for found in topology.observed.workloads)
     stay = (n.pod for n in topology.observed.nodes if not topology.leaving(n.pod))
@@ -34,7 +34,7 @@ def stays_outdated(topology: FailoverTopology) -> bool:
 def dismiss_sentinels(topology: FailoverTopology) -> Plan | None:
     """Delete the sentinels of a database that leaves the mode, once one server is left.
 
-    It leads, and there is nobody whom they could promote over it.
+    That server leads, and there is no other server that they could promote over it.
     """
     found, servers = topology.observed.sentinel_workload, topology.observed.workload(0)
     if not topology.leaves_mode or topology.wanted.hibernate or found is None or found.deleting:

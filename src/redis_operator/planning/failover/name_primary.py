@@ -1,4 +1,4 @@
-"""No primary: name one, by data, and never in a race with the sentinels."""
+"""Choose a primary when there is none: by data, and never in a race with the sentinels."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ _FENCES = {
 
 
 def name_primary(topology: FailoverTopology) -> Plan | None:
-    """Promote the server with the database's data while nobody leads. SE-02, SE-05, SE-13, SE-18
+    """Promote the server with the database's data while no server leads. SE-02, SE-05, SE-13, SE-18
 
-    All servers must be seen, or the best of those that are must be known to have everything: who
-    does not respond may hold more. While the sentinels elect, they decide.
+    All servers must be seen, or the best of the seen ones must be known to have everything: a
+    server that does not respond may hold more. While the sentinels elect, they decide.
     """
-    if topology.usurped is None and (topology.primaries or not topology.seen):
+    if topology.wrongly_demoted is None and (topology.primaries or not topology.seen):
         return None
     before = _before(topology)
     synced = [n for n in _candidates(topology) if before is not None and _followed(n, before)]
-    if isinstance(before, Unreachable) and not before.dead and not topology.usurped:
+    if isinstance(before, Unreachable) and not before.dead and not topology.wrongly_demoted:
         successor = outvoted(topology, synced, before)
         if successor is not None:
             return _elected(topology, successor, before)
     hazard = _race(topology)
     if hazard:
         return _wait(topology, hazard)
-    if topology.usurped is not None:
-        return _named(topology, topology.usurped, Fence.NEVER_LED, None)
+    if topology.wrongly_demoted is not None:
+        return _named(topology, topology.wrongly_demoted, Fence.NEVER_LED, None)
     candidates = _candidates(topology)
     loading = next((n for n in topology.seen if n.loading), None)
     if synced:
@@ -71,9 +71,9 @@ def _candidates(topology: FailoverTopology) -> list[Seen]:
 
 
 def _elected(topology: FailoverTopology, chosen: Seen, before: Unreachable) -> Plan:
-    """The sentinels name a replica in the place of one that they hold for dead; then it leads. I7
+    """Have the sentinels name a replica instead of a primary that they consider dead. I7
 
-    Those that do not respond hear of it from the others, whose epoch is the higher one.
+    Then it leads. Sentinels that do not respond learn it from the others, whose epoch is higher.
     """
     plan = _named(topology, chosen, Fence.DEPOSED, before)
     if not plan.stages:
@@ -86,7 +86,7 @@ def _elected(topology: FailoverTopology, chosen: Seen, before: Unreachable) -> P
 
 
 def _race(topology: FailoverTopology) -> str | None:
-    """Why the sentinels may promote another server meanwhile. Who has priority 0, they never do."""
+    """Why sentinels may promote another server meanwhile; never one with priority 0."""
     eligible = any(node.replication.priority > 0 for node in topology.seen)
     if topology.election and (eligible or topology.unreachable):
         return topology.election
@@ -97,10 +97,10 @@ def _race(topology: FailoverTopology) -> str | None:
 
 
 def _before(topology: FailoverTopology) -> Unreachable | Seen | None:
-    """The server that led before: followed by those that still name it, and no primary now.
+    """The server that led before: replicas still follow it, and it is not a primary now.
 
-    After a switchover some follow the old one still, which follows the new one. The new one is
-    meant, above all where it does not respond: it may lead. I7
+    After a switchover some replicas still follow the old primary, which follows the new one. The
+    new one is returned, above all when it does not respond: it may lead. I7
     """
     named = {node.replication.follows for node in topology.seen if not node.is_primary}
     found = [n for n in topology.observed.nodes if address(n) in named]
@@ -108,7 +108,7 @@ def _before(topology: FailoverTopology) -> Unreachable | Seen | None:
 
 
 def _descent(topology: FailoverTopology, node: Unreachable | Seen) -> int:
-    """How unlikely it is that a server which is followed leads, or led last."""
+    """How unlikely it is that a server with followers leads, or led last."""
     if isinstance(node, Unreachable):
         return 1 if node.dead else 0
     places = {address(n) for n in topology.observed.nodes}
@@ -116,7 +116,7 @@ def _descent(topology: FailoverTopology, node: Unreachable | Seen) -> int:
 
 
 def _followed(node: Seen, before: Unreachable | Seen) -> bool:
-    """Whether a replica had its data from the server that led before."""
+    """Whether a replica copied its data from the server that led before."""
     link = node.replication
     return link.follows == address(before) and not link.unlinked and not node.never_synced
 
@@ -142,7 +142,7 @@ def _assist(
 def _ahead(
     topology: FailoverTopology, before: Unreachable | Seen | None, synced: list[Seen]
 ) -> list[Seen]:
-    """The server that led before, where it goes on in the history of its replicas. I1"""
+    """The server that led before, if it is further in the history of its replicas. I1"""
     if not isinstance(before, Seen) or before.loading or topology.going(before.pod):
         return []
     return [before] if all(same_history(before, node) for node in synced) else []
@@ -151,7 +151,8 @@ def _ahead(
 def _waits_in_vain(topology: FailoverTopology) -> bool:
     """Whether the server that the sentinels name waits for them to replace it, and they cannot.
 
-    It does so at its start (`boot.sh`); all others have restarted, and are never promoted by them.
+    It waits at its start (`boot.sh`); all other servers have restarted, and sentinels never promote
+    them.
     """
     named = [n for n in topology.unreachable if address(n) == topology.named and n.dead]
     restarted = all(n.replication.priority == 0 and n.replication.unlinked for n in topology.seen)
@@ -174,7 +175,7 @@ def _release(topology: FailoverTopology) -> Plan:
 
 
 def _absent(topology: FailoverTopology) -> str:
-    """A server that is not seen and may hold more than those that are."""
+    """A server that is not seen and may hold more data than those that are, or an empty string."""
     if topology.missing_pods:
         return f"{topology.missing_pods[0]} does not exist yet"
     for node in topology.unreachable:
@@ -224,12 +225,12 @@ def _contested(topology: FailoverTopology) -> bool:
 
 
 def _keeps_apart(node: Seen, chosen: Seen) -> bool:
-    """Whether what a server holds would be dropped for nothing."""
+    """Whether the data of a server would be dropped without need."""
     return holds(node) and not holds(chosen) and not same_history(node, chosen)
 
 
 def _lost(topology: FailoverTopology) -> tuple[Loss, ...]:
-    """What is lost when no server of a database in use found the files that it had. SE-05, ST-03"""
+    """The loss when no server of a database in use found its files again. SE-05, ST-03"""
     if not topology.observed.formed:
         return ()
     wanted = topology.wanted
@@ -242,10 +243,10 @@ def _lost(topology: FailoverTopology) -> tuple[Loss, ...]:
 
 
 def _has_nothing(node: Seen, *, volatile: bool) -> bool:
-    """Whether a server found no files when it started, and has copied nobody since.
+    """Whether a server found no files when it started, and has not copied any server since.
 
-    One that was told to follow does not show any more whether it found files: in memory there are
-    none.
+    A server that was made to follow does not show any more whether it found files; in memory alone
+    there are none.
     """
     link = node.replication
     return not holds(node) and (link.follows == FRESH or (volatile and link.unlinked))

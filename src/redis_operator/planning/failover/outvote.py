@@ -1,9 +1,9 @@
-"""A silent primary that the sentinels hold for dead and cannot replace: they know no replica.
+"""A silent primary that the sentinels consider dead and cannot replace: they know no replica.
 
-They find replicas through the primary alone, so they never will while it is silent. The operator
-knows the replicas. It asks the sentinels for their votes, as one of them would, and has them name a
-replica in the epoch that it won; then it promotes that one. Each of both can be the last thing that
-it does: what the sentinels name is the record of the decision. Decision 022
+They discover replicas through the primary alone, so they never will while it is silent. The
+operator knows the replicas. It asks the sentinels for their votes, as one of them would, and has
+them name a replica in the epoch that it won; then it promotes that replica. The operator may stop
+after either step: the name that the sentinels have is the record of the decision. Decision 023
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["elect_step", "needed", "outvoted"]
 
 
 def needed(topology: FailoverTopology) -> int:
-    """How many sentinels have to agree: the quorum, and a majority of all that any one counts."""
+    """How many sentinels must agree: the quorum, and a majority of all that any of them counts."""
     known = (topology.monitored(node) for node in topology.watchers)
     counted = [1 + len(found.sentinels) for found in known if found is not None]
     voters = max(topology.wanted.sentinels, len(topology.observed.sentinels), *counted, 0)
@@ -27,11 +27,12 @@ def needed(topology: FailoverTopology) -> int:
 
 
 def outvoted(topology: FailoverTopology, synced: list[Seen], before: Unreachable) -> Seen | None:
-    """The replica that takes the place of a silent primary, or None while the sentinels may do it.
+    """The replica that replaces a silent primary, or None while the sentinels may do it.
 
-    They hold it for dead for longer than they need to, a majority of all of them, and nobody could
-    be promoted by any; or they name the replica already, by a vote that was won. After a switchover
-    that they have not heard of, they name the replica that led before, and see its primary live.
+    A majority of all sentinels has considered the primary dead for longer than needed, and none of
+    them could promote any replica; or they name the replica already, by a vote that was won. After
+    a switchover that they have not learned of, they name the replica that led before, and see its
+    primary alive.
     """
     if topology.election or not synced:
         return None
@@ -45,14 +46,14 @@ def outvoted(topology: FailoverTopology, synced: list[Seen], before: Unreachable
 
 
 def _lives(topology: FailoverTopology, node: Unreachable) -> bool:
-    """Whether a sentinel is connected to a server and holds nothing against it."""
+    """Whether a sentinel is connected to a server and considers it healthy."""
     known = (topology.monitored(watcher) for watcher in topology.watchers)
     replicas = (replica for found in known if found is not None for replica in found.replicas)
     return any(r.up and f"{r.ip}:{r.port}" == address(node) for r in replicas)
 
 
 def elect_step(topology: FailoverTopology, chosen: Seen) -> Elect:
-    """The votes of all sentinels that answer, for this replica."""
+    """The votes of all sentinels that respond, for this replica."""
     return Elect(
         node=at(chosen),
         follows=chosen.replication.follows,

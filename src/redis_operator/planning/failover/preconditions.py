@@ -24,15 +24,15 @@ _PORT = 6379
 
 
 def not_a_primary(primary: At, found: ServerFacts) -> str | None:
-    """Why nobody may follow, or watch, a server as the primary."""
+    """Why no server may follow, and no sentinel monitor, a server as the primary."""
     return None if found.is_primary else f"{primary.pod} is no longer a primary"
 
 
 def begun_election(name: str, views: tuple[SentinelView, ...]) -> str | None:
     """Why the sentinels may be about to promote a replica themselves, or None. I7
 
-    Who knows no replica that it could promote gives up each time, and learns of none: replicas are
-    found through the primary. Its elections would be awaited for ever.
+    A sentinel that knows no replica that it could promote gives up each time, and discovers none:
+    replicas are found through the primary. Waiting for its elections would never end.
     """
     for view in views:
         found = view.named(name)
@@ -46,9 +46,9 @@ def begun_election(name: str, views: tuple[SentinelView, ...]) -> str | None:
 
 
 def gave_up(name: str, place: str, views: tuple[SentinelView, ...]) -> int:
-    """How many sentinels have held the primary at an address for dead for longer than they need.
+    """How many sentinels have considered the primary at an address dead for longer than needed.
 
-    None of them trusts it again, and each had the time to elect and promote. I7
+    None of them considers it healthy again, and each had the time to elect and promote. I7
     """
     found = (view.named(name) for view in views if not view.tilt)
     return sum(
@@ -82,7 +82,7 @@ def _is_promotable(replica: WatchedReplica) -> bool:
 
 @precondition_of(Promote)
 def _promote(action: Promote, facts: Facts) -> str | None:
-    """The replica still follows whom it followed, and has not lost data since."""
+    """The replica still follows the same primary, and has not lost data since."""
     server, pod = facts.server, action.node.pod
     if server is None:
         return f"{pod} does not respond: what it holds is not known"
@@ -106,7 +106,7 @@ def _promote(action: Promote, facts: Facts) -> str | None:
 
 @precondition_of(Elect)
 def _elect(action: Elect, facts: Facts) -> str | None:
-    """The sentinels still hold the primary for dead and cannot replace it. I7"""
+    """The sentinels still consider the primary dead and cannot replace it. I7"""
     server, pod = facts.server, action.node.pod
     if server is None:
         return f"{pod} does not respond: what it holds is not known"
@@ -124,7 +124,7 @@ def _elect(action: Elect, facts: Facts) -> str | None:
 
 @precondition_of(Follow)
 def _follow(action: Follow, facts: Facts) -> str | None:
-    """Who follows drops what it has: it must be what the plan took it for. I1"""
+    """A server that follows drops its data: it must be unchanged since the plan was made. I1"""
     server, pod = facts.server, action.node.pod
     if server is None:
         return f"{pod} does not respond: what it holds is not known"
@@ -140,7 +140,7 @@ def _follow(action: Follow, facts: Facts) -> str | None:
 
 @precondition_of(FollowSource)
 def _follow_source(action: FollowSource, facts: Facts) -> str | None:
-    """A server that accepts writes, or was given another primary, is not what the plan saw. I1"""
+    """A server that accepts writes or follows another primary differs from the plan's. I1"""
     server, pod = facts.server, action.node.pod
     if server is None:
         return f"{pod} does not respond: what it holds is not known"
@@ -153,7 +153,7 @@ def _follow_source(action: FollowSource, facts: Facts) -> str | None:
 
 @precondition_of(Watch)
 def _watch(action: Watch, facts: Facts) -> str | None:
-    """A failover that a sentinel leads is not cut off."""
+    """A failover that a sentinel leads is not interrupted."""
     if facts.sentinel is None:
         return f"{action.node.pod} does not respond: what it monitors is not known"
     found = facts.sentinel.named(action.name)
@@ -170,7 +170,7 @@ def _watch(action: Watch, facts: Facts) -> str | None:
 
 @precondition_of(Introduce)
 def _introduce(action: Introduce, facts: Facts) -> str | None:
-    """Only who monitors the same primary has anything to say to the others."""
+    """Only a sentinel that monitors the same primary announces itself to the others."""
     if facts.sentinel is None:
         return f"{action.node.pod} does not respond: what it monitors is not known"
     if not naming(action.name, action.primary, (facts.sentinel,)):
@@ -180,7 +180,7 @@ def _introduce(action: Introduce, facts: Facts) -> str | None:
 
 @precondition_of(Unwatch)
 def _unwatch(action: Unwatch, facts: Facts) -> str | None:
-    """Only a sentinel that answers and has not failed over since is known to have given up."""
+    """Only a sentinel that responds and has not failed over since is known to have given up."""
     if facts.sentinel is None:
         return f"{action.node.pod} does not respond: what it monitors is not known"
     views = (facts.sentinel,)
@@ -190,7 +190,7 @@ def _unwatch(action: Unwatch, facts: Facts) -> str | None:
 
 @precondition_of(ResetSentinel)
 def _reset_sentinel(action: ResetSentinel, facts: Facts) -> str | None:
-    """A sentinel that forgets the others cannot help them: only while nothing is the matter."""
+    """A sentinel that forgets the others cannot help them: only while all is healthy."""
     pod = action.node.pod
     found = facts.sentinel.named(action.name) if facts.sentinel is not None else None
     if found is None:
@@ -204,7 +204,7 @@ def _reset_sentinel(action: ResetSentinel, facts: Facts) -> str | None:
 
 @precondition_of(SwitchOver)
 def _switch_over(action: SwitchOver, facts: Facts) -> str | None:
-    """The replica follows that primary, and all sentinels name it and are at rest. I6"""
+    """The replica follows that primary, and all sentinels name it and have no election. I6"""
     server, pod = facts.server, action.node.pod
     if server is None:
         return f"{pod} does not respond: what it holds is not known"

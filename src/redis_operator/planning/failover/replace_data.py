@@ -11,7 +11,7 @@ from .topology import FailoverTopology, address
 
 __all__ = ["replace_data"]
 
-_TRIES = 2  # a disk may fail to answer once
+_TRIES = 2  # a disk may fail to respond once
 
 
 def replace_data(topology: FailoverTopology) -> Plan | None:
@@ -28,22 +28,22 @@ def replace_data(topology: FailoverTopology) -> Plan | None:
     ]
     blocked = []
     for node in broken:
-        keeper = _keeper(topology, node)
-        if isinstance(keeper, str):
-            blocked.append(f"{node.pod.name} cannot load its files and keeps them: {keeper}")
+        data_holder = _data_holder(topology, node)
+        if isinstance(data_holder, str):
+            blocked.append(f"{node.pod.name} cannot load its files and keeps them: {data_holder}")
             continue
         claim = next((v for v in topology.observed.volumes if v.pod == node.pod.name), None)
         step = DiscardData(
             pod=node.pod.name,
             uid=node.pod.uid,
-            keeper=at(keeper),
+            data_holder=at(data_holder),
             claim=claim.name if claim is not None else "",
             claim_uid=claim.uid if claim is not None else "",
         )
         return Plan(
             rule="replace_data",
             why=f"{node.pod.name} cannot load its files ({node.pod.unloadable}); "
-            f"{keeper.pod.name} has the data, and {node.pod.name} copies them again",
+            f"{data_holder.pod.name} has the data, and {node.pod.name} copies them again",
             stages=((step,),),
             blocked=tuple(blocked),
             phase=Phase.HEALING,
@@ -53,8 +53,8 @@ def replace_data(topology: FailoverTopology) -> Plan | None:
     return Plan(rule="replace_data", blocked=tuple(blocked), phase=Phase.HEALING)
 
 
-def _keeper(topology: FailoverTopology, node: Unreachable) -> Seen | str:
-    """The primary that has what the broken server had, or why there is none for sure."""
+def _data_holder(topology: FailoverTopology, node: Unreachable) -> Seen | str:
+    """The primary that has the data of the broken server, or why none is known for certain."""
     primary = topology.primary
     if node.pod.restarts < _TRIES:
         return "it tries again"

@@ -1,4 +1,4 @@
-"""The rules of mode Failover in order: somebody leads, all follow and watch, then changes."""
+"""The rules of mode Failover in order: a primary leads, all follow and monitor it, then changes."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ RULES: tuple[Row, ...] = (
         vouch,
         Kind.UPKEEP,
         "MakingEligible",
-        "a replica that is in sync is of use to the sentinels from then on",
+        "sentinels may promote a replica as soon as it is in sync",
         actions=(ConfigSet,),
         keeps=("I9",),
     ),
@@ -116,7 +116,7 @@ RULES: tuple[Row, ...] = (
         acquaint,
         Kind.UPKEEP,
         "ConfiguringSentinels",
-        "replicas that may be promoted by then: the first that sentinels hear of them is that",
+        "after replicas are eligible, so that sentinels discover them as such",
         actions=(Watch,),
         keeps=("I8",),
         cases=("SE-02", "SE-06"),
@@ -126,7 +126,7 @@ RULES: tuple[Row, ...] = (
         replace_sentinel,
         Kind.REPAIR,
         "RecreatingPod",
-        "a sentinel that does nothing is missed by every planned change",
+        "every planned change waits for a sentinel that does not act",
         actions=(DeletePod,),
         keeps=("I8",),
         cases=("SE-14",),
@@ -189,23 +189,23 @@ RULES: tuple[Row, ...] = (
         forget_sentinels,
         Kind.REPAIR,
         "ResettingSentinel",
-        "after pods have gone, and before others go: the majority is that of those that live",
+        "after pods were removed, and before others are: the majority is one of live sentinels",
         actions=(ResetSentinel,),
         keeps=("I8",),
         cases=("SE-17",),
     ),
+    GROW.here("disturbs no server, and a disk that is nearly full waits for no roll"),
     Row(
         "roll_sentinels",
         roll_sentinels,
         Kind.CHANGE,
         "RecreatingPod",
-        "sentinels are whole again before a server is touched, never both at once",
+        "all sentinels are healthy again before a server is restarted, never both at once",
         actions=(DeletePod,),
         keeps=("I8",),
         cases=("SE-14",),
     ),
     ROLL.here(actions=_HAND_OVER, keeps=("I1", "I6", "I8"), cases=("ST-05",)),
-    GROW,
     Row(
         "forget_replicas",
         forget_replicas,

@@ -1,17 +1,20 @@
-"""Pods of the sentinels: as many as wanted, replaced one at a time, a majority always there."""
+"""Pods of the sentinels: the wanted number, replaced one at a time, always with a majority."""
 
 from __future__ import annotations
 
 from ..actions import DeletePod, ScaleWorkload
 from ..advice import Phase, Plan
+from ..common.roll import is_stuck, outdated
+from ..common.wait import unobserved
 from ..observed import SentinelNode, Unreachable
+from ..reporting.degradations import memory_kill
 from .topology import FailoverTopology
 
 __all__ = ["replace_sentinel", "roll_sentinels", "sentinel_pods", "shrink_sentinels"]
 
 
 def sentinel_pods(topology: FailoverTopology) -> Plan | None:
-    """Scale the sentinels up: after waking, and when more are wanted."""
+    """Scale the sentinels up: after hibernation, and when more are wanted."""
     found, wanted = topology.observed.sentinel_workload, topology.wanted.sentinels
     if found is None or found.deleting or found.pods >= wanted:
         return None
@@ -25,9 +28,9 @@ def sentinel_pods(topology: FailoverTopology) -> Plan | None:
 
 
 def replace_sentinel(topology: FailoverTopology) -> Plan | None:
-    """Recreate a sentinel whose clock was set far back, while all others are whole. I8
+    """Recreate a sentinel whose clock was set far back, while all others are healthy. I8
 
-    It would be of no use until its clock has caught up; one that has just started knows no past.
+    It would not act until its clock has caught up; a sentinel that has just started has no past.
     """
     stuck = [n for n in topology.watchers if (m := topology.monitored(n)) and m.in_the_past]
     if not stuck or topology.primary is None:
@@ -48,35 +51,57 @@ def replace_sentinel(topology: FailoverTopology) -> Plan | None:
 
 
 def roll_sentinels(topology: FailoverTopology) -> Plan | None:
-    """Replace outdated sentinels one by one, before any server is touched. SE-14
+    """Replace outdated sentinels one by one, before any server is restarted. SE-14
 
-    Each only while all others watch the primary: a majority is there at every moment.
+    Each is replaced only while all others monitor the primary, so that there is always a majority,
+    and while no server is being recreated: one disruption at a time. The roll stops at the first
+    new sentinel that is killed for memory. An outdated server that does not run holds nothing up
+    and is replaced meanwhile: the new revision may be what it needs.
     """
-    old = [node for node in topology.observed.sentinels if _outdated(topology, node)]
-    if not old or topology.leaves_mode:
+    if topology.leaves_mode:
         return None
-    count = f"{len(old)} sentinels are of an old revision"
+    old = [node for node in topology.observed.sentinels if _outdated(topology, node)]
+    servers = [node for node in topology.observed.nodes if outdated(topology, node.pod)]
+    unknown = unobserved(topology.observed.sentinel_workload)
     if topology.wanted.update_paused:
-        held = f"{count}; spec.update.paused is set"
-        return Plan(rule="roll_sentinels", blocked=(held,), phase=Phase.UPDATING)
+        held = f"{_count(old)}; spec.update.paused is set"
+        return Plan(rule="roll_sentinels", blocked=(held,), phase=Phase.UPDATING) if old else None
+    final = not any(is_stuck(topology, node) for node in servers)
+    if unknown and servers:
+        # 1. One edit changes both templates. 2. The controller acts on the servers first.
+        # 3. No sentinel is outdated yet, and a server would be restarted beside the first sentinel.
+        return Plan(rule="roll_sentinels", blocked=(unknown,), phase=Phase.UPDATING, final=final)
+    if not old:
+        return None
     stuck = [node for node in old if isinstance(node, Unreachable) and node.dead]
-    reason = topology.unfinished
+    reason = topology.recreated_server or topology.unfinished or _killed(topology)
     if reason and not stuck:
         return Plan(
             rule="roll_sentinels",
-            blocked=(f"{count}; {reason}",),
+            blocked=(f"{_count(old)}; {reason}",),
             phase=Phase.UPDATING,
             again_after=0.5,
-            final=True,
+            final=final,
         )
     first = stuck[0] if stuck else old[-1]
-    step = DeletePod(pod=first.pod.name, uid=first.pod.uid, why=count)
+    step = DeletePod(pod=first.pod.name, uid=first.pod.uid, why=_count(old))
     return Plan(
         rule="roll_sentinels",
-        why=f"{count}; {first.pod.name} is recreated",
+        why=f"{_count(old)}; {first.pod.name} is recreated",
         stages=((step,),),
+        blocked=topology.overdue_servers,
         phase=Phase.UPDATING,
     )
+
+
+def _count(old: list[SentinelNode]) -> str:
+    return f"{len(old)} sentinels are of an old revision"
+
+
+def _killed(topology: FailoverTopology) -> str | None:
+    """Name a new sentinel that was killed for memory: it responds only between two kills."""
+    new = (node.pod for node in topology.observed.sentinels if not _outdated(topology, node))
+    return next(filter(None, (memory_kill(pod, topology.now) for pod in new)), None)
 
 
 def _outdated(topology: FailoverTopology, node: SentinelNode) -> bool:
@@ -87,10 +112,10 @@ def _outdated(topology: FailoverTopology, node: SentinelNode) -> bool:
 
 
 def shrink_sentinels(topology: FailoverTopology) -> Plan | None:
-    """Remove sentinels that are not wanted any more, the last first, while all others are at rest.
+    """Remove sentinels that are not wanted any more, last first, while all others are settled.
 
-    One that is not wanted and does not respond holds nothing up, as long as those that do are a
-    majority of all.
+    A sentinel that is not wanted and does not respond blocks nothing, as long as those that respond
+    are a majority of all.
     """
     found, wanted = topology.observed.sentinel_workload, topology.wanted.sentinels
     if found is None or found.deleting or found.pods <= wanted:

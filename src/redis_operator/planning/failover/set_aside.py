@@ -1,9 +1,9 @@
-"""A second primary that took writes of its own: they are kept before it follows the one that leads.
+"""A second primary that accepted writes of its own: they are kept before it follows the primary.
 
 The engine has no command that writes a snapshot under another name, and a server that follows drops
-its files. So it is restarted: it saves what it has, and its next start puts the files aside. It is
-marked by a setting that means nothing on a primary; the script in its pod looks for it, and asks
-the sentinels whether they name another server. Both must say so.
+its files. So it is restarted: it saves its data, and its next start moves the files aside. It is
+marked by a setting that has no effect on a primary; the script in its pod checks for it, and asks
+the sentinels whether they name another server. Both must be so.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from .topology import FailoverTopology
 __all__ = ["MARK", "set_aside"]
 
 MARK = "7777"
-"""The `replica-priority` of a primary whose files are put aside at its next start."""
+"""The `replica-priority` of a primary whose files are moved aside at its next start."""
 
 
 def set_aside(topology: FailoverTopology) -> Plan | None:
-    """Keep what a primary took that the sentinels do not name, where it has a volume. SE-11, I1
+    """Keep the writes of a primary that the sentinels do not name, if it has a volume. SE-11, I1
 
-    Its followers leave it first. One after the other: each restarts.
+    Its replicas follow the other primary first. One such server after the other: each restarts.
     """
     primary = topology.primary
     if primary is None or not topology.wanted.persistent or topology.election:
         return None
     for node in topology.primaries:
-        told = tail(node, primary)
-        if node.id == primary.id or node.pod.deleting or not told or limitation(node, primary):
+        writes = tail(node, primary)
+        if node.id == primary.id or node.pod.deleting or not writes or limitation(node, primary):
             continue
-        why = f"{node.pod.name} accepted {told} beside the primary {primary.pod.name}"
+        why = f"{node.pod.name} accepted {writes} beside the primary {primary.pod.name}"
         followers = topology.followers(node)
         if followers:
             steps = tuple(topology.follow_step(other, primary) for other in followers)

@@ -1,4 +1,4 @@
-"""What a primary took that another one does not have, told by histories and offsets. Pure."""
+"""Writes of a primary that another one does not have, judged by histories and offsets. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["tail"]
 
 
 def tail(node: Seen, primary: Seen) -> str:
-    """What a server took for itself, in words; empty: nothing that the primary does not have."""
+    """Describe the writes that only this server has; empty: the primary has all of them."""
     if not node.is_primary or not holds(node):
         return ""
     mine, other = node.replication, primary.replication

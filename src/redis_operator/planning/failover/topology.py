@@ -1,4 +1,4 @@
-"""One moment of a database in mode Failover, and the answers to what shared rules ask."""
+"""The state of a database in mode Failover, and the answers to the questions of shared rules."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ from .actions import Follow, SwitchOver, Watch
 from .divided import divided, finds_again
 from .preconditions import begun_election
 
-__all__ = ["PORT", "FailoverTopology", "address"]
+__all__ = ["OVERDUE_SECONDS", "PORT", "FailoverTopology", "address"]
 
+OVERDUE_SECONDS = 300.0
+"""A pod that neither responds nor is gone after so long is not expected to end or start soon."""
 _LAG_BYTES = 1024 * 1024
 
 
@@ -30,7 +32,7 @@ class FailoverTopology(OneGroup):
 
     @cached_property
     def watchers(self) -> tuple[SentinelSeen, ...]:
-        """The sentinels that answered."""
+        """The sentinels that responded."""
         return tuple(n for n in self.observed.sentinels if isinstance(n, SentinelSeen))
 
     @cached_property
@@ -40,7 +42,7 @@ class FailoverTopology(OneGroup):
         return tuple(node for node in found if not node.dead)
 
     def monitored(self, sentinel: SentinelSeen) -> Monitored | None:
-        """What a sentinel monitors under the name of this database."""
+        """The entry that a sentinel monitors under the name of this database."""
         return sentinel.view.named(self.wanted.primary_name)
 
     def place_named_by(self, sentinel: SentinelSeen) -> str:
@@ -50,7 +52,7 @@ class FailoverTopology(OneGroup):
 
     @cached_property
     def views(self) -> tuple[SentinelView, ...]:
-        """What the sentinels that answered say."""
+        """The views of the sentinels that responded."""
         return tuple(node.view for node in self.watchers)
 
     @cached_property
@@ -63,7 +65,7 @@ class FailoverTopology(OneGroup):
 
     @property
     def elected(self) -> str:
-        """The pod that the sentinels elected themselves, and whose server only restarted since.
+        """The pod that the sentinels elected themselves, if its server has only restarted since.
 
         A pod that was recreated may have the address of another one.
         """
@@ -88,7 +90,7 @@ class FailoverTopology(OneGroup):
 
     @property
     def leaves_mode(self) -> bool:
-        """Whether it is to be one server without sentinels: the mode itself has a replica."""
+        """Whether one server without sentinels is wanted: the mode itself has a replica."""
         return self.wanted.replicas == 0
 
     @property
@@ -97,7 +99,7 @@ class FailoverTopology(OneGroup):
         return not self.leaves_mode or len(self.seen) > 1
 
     def going(self, pod: Pod) -> bool:
-        """Whether a pod was told to go: one that only has no place in the spec serves on."""
+        """Whether a pod is being removed; one that only has no place in the spec still serves."""
         found = self.observed.workload(pod.shard)
         return self.leaving(pod) if found is None else pod.ordinal >= found.pods
 
@@ -105,7 +107,7 @@ class FailoverTopology(OneGroup):
 
     @cached_property
     def led(self) -> Led | None:
-        """Who led when the status was last written."""
+        """The primary when the status was last written."""
         return next((led for led in self.observed.led if led.group == 0), None)
 
     @cached_property
@@ -115,15 +117,15 @@ class FailoverTopology(OneGroup):
 
     @cached_property
     def primary(self) -> Seen | None:
-        """The server that writes go to; None: there is none, or it is not known which.
+        """The server that accepts the writes; None: there is none, or it is not known which.
 
-        Of several the one that a majority of the sentinels names, else the one that others follow.
-        One that they do not name is none while the one that they name may be alive.
+        Of several, the one that a majority of the sentinels names, else the one that others follow.
+        A primary that they do not name does not count while the one that they name may be alive.
         """
         named = next((n for n in self.observed.nodes if address(n) == self.named), None)
         if isinstance(named, Seen) and named in self.primaries:
             return named
-        if self.usurped is not None:
+        if self.wrongly_demoted is not None:
             return None
         if isinstance(named, Unreachable) and not named.dead:
             return None
@@ -133,11 +135,11 @@ class FailoverTopology(OneGroup):
         return followed[0] if len(followed) == 1 else None
 
     @cached_property
-    def usurped(self) -> Seen | None:
-        """The server that led, demoted while another one was promoted over less data.
+    def wrongly_demoted(self) -> Seen | None:
+        """The server that led, demoted while another one was promoted with less data.
 
         It is the very process that the status recorded and the sentinels name, it follows none of
-        the primaries, and it took writes after the last one that any of them has from it.
+        the primaries, and it accepted writes after the last one that any of them has from it.
         """
         recorded = dict(self.observed.recorded).get(0, "")
         node = next((n for n in self.seen if address(n) == self.named and n.id == recorded), None)
@@ -152,19 +154,19 @@ class FailoverTopology(OneGroup):
         return node if ahead and link.follows not in places and not node.loading else None
 
     def leader(self, group: int) -> Seen | None:
-        """The primary, if it answers."""
+        """The primary, if it responds."""
         return self.primary if group == 0 else None
 
     def upstream(self, group: int) -> Seen | None:
-        """The primary; in a copy of an external server the one that follows it."""
+        """The primary; in a copy of an external server, the server that follows it."""
         return next(iter(self.heads), None) if self.is_copy else self.leader(group)
 
     def followers(self, leader: Seen) -> tuple[Seen, ...]:
-        """Its replicas that answered."""
+        """Its replicas that responded."""
         return tuple(n for n in self.seen if n.replication.follows == address(leader))
 
     def role_of(self, node: Seen) -> Role | None:
-        """The one primary is called primary; nobody else is, whatever it says of itself. K-18"""
+        """Only the one primary is labelled primary, whatever others say of themselves. K-18"""
         if self.is_copy:
             return self.role_of_copy(node)
         if self.primary is not None and node.id == self.primary.id:
@@ -174,12 +176,12 @@ class FailoverTopology(OneGroup):
         return Role.REPLICA
 
     def role_of_unreachable(self, node: Unreachable) -> Role | None:
-        """No longer primary once another one leads: it may be alive and take writes. SE-11"""
+        """Not primary any more once another one leads: it may be alive and accept writes. SE-11"""
         was_primary = node.pod.role_label == Role.PRIMARY.value
         return Role.REPLICA if was_primary and self.primary is not None else None
 
     def holds_data(self, node: Seen) -> bool:
-        """Whether clients are served from what it holds, or may be."""
+        """Whether clients are served from its data, or may be."""
         if self.primary is None:
             return node.keys > 0
         return node.id == self.primary.id
@@ -213,7 +215,7 @@ class FailoverTopology(OneGroup):
         return None
 
     def out_of_sync(self, node: Seen) -> str | None:
-        """Why a replica does not have what the primary has, or None."""
+        """Why a replica does not have all data of the primary, or None."""
         primary, name = self.primary, node.pod.name
         if primary is None:
             return "no server is the primary"
@@ -233,7 +235,7 @@ class FailoverTopology(OneGroup):
 
     @property
     def unfinished(self) -> str | None:
-        """Sentinels that are not whole yet: servers and sentinels are restarted in turn. I8"""
+        """Name sentinels that are not settled: servers and sentinels restart in turn. I8"""
         return self.sentinels_unsettled() or divided(self) or self._unheard
 
     @property
@@ -245,7 +247,7 @@ class FailoverTopology(OneGroup):
 
     @property
     def is_whole_in_a_moment(self) -> bool:
-        """Whether all that is unsettled are sentinels that were reset and find the others again."""
+        """Whether only sentinels that were reset and rediscover the others are unsettled."""
         return finds_again(self)
 
     def group_unsettled(self, group: int) -> str | None:
@@ -256,9 +258,9 @@ class FailoverTopology(OneGroup):
     def _node_unsettled(self, node: Node) -> str | None:
         name = node.pod.name
         if self.leaving(node.pod) and node is not self.primary:
-            return None  # no change counts on it: it may go whatever state it is in
+            return None  # no change depends on it: it may be removed in whatever state it is
         if isinstance(node, Unreachable):
-            return f"{name} does not respond: {node.pod.waiting or node.error}"
+            return self._silence(node)
         if node.pod.deleting:
             return f"{name} is being deleted"
         if node.loading:
@@ -271,18 +273,63 @@ class FailoverTopology(OneGroup):
                 return reason
         return None if node.pod.ready else f"{name} is not ready"
 
+    def _silence(self, node: Unreachable) -> str:
+        """What is known of a pod that does not respond; what to do if it never ends."""
+        if node.pod.deleting and self._is_overdue(node):
+            return (
+                f"{node.pod.name} has been terminating for more than {OVERDUE_SECONDS:.0f} s and "
+                "it is not known whether it still runs: if its node is off, taint the node with "
+                "node.kubernetes.io/out-of-service, or delete the pod with --force"
+            )
+        return f"{node.pod.name} does not respond: {node.pod.waiting or node.error}"
+
+    def _is_overdue(self, node: Unreachable) -> bool:
+        return self.now - max(node.since, node.pod.since) > OVERDUE_SECONDS
+
+    @property
+    def recreated_server(self) -> str | None:
+        """Which server ends, starts or copies the data, so that no sentinel may end too. I8
+
+        One that has neither responded nor disappeared for minutes is not waited for, nor one that
+        Kubernetes refuses to create: these are problems of their own (`overdue_servers`).
+        """
+        if self.absent and not self._refused:
+            return self.absent
+        nodes = (
+            node
+            for node in self.pods_of(0)
+            if not (isinstance(node, Unreachable) and self._is_overdue(node))
+        )
+        return next(filter(None, map(self._node_unsettled, nodes)), None)
+
+    @property
+    def overdue_servers(self) -> tuple[str, ...]:
+        """The servers that sentinels do not wait for, each with the reason."""
+        found = [self.absent] if self.absent and self._refused else []
+        for node in self.unreachable:
+            if self.leaving(node.pod) or not self._is_overdue(node):
+                continue
+            late = f"{node.pod.name} has not responded for more than {OVERDUE_SECONDS:.0f} s"
+            found.append(self._silence(node) if node.pod.deleting else late)
+        return tuple(f"sentinels do not wait for a server: {reason}" for reason in found)
+
+    @property
+    def _refused(self) -> bool:
+        """Whether Kubernetes refuses to create the missing servers."""
+        return any(workload.trouble for workload in self.observed.workloads)
+
     def sentinels_unsettled(self) -> str | None:
-        """Why the sentinels do not all watch the primary and know each other, or None. SE-14"""
+        """Why the sentinels do not all monitor the primary and know each other, or None. SE-14"""
         return self.others_unsettled(())
 
     def others_unsettled(self, left_out: Collection[SentinelNode]) -> str | None:
-        """The same of all sentinels but some."""
+        """The same for all sentinels except some."""
         wanted = self.wanted.sentinels
         for node in self.observed.sentinels:
             if node in left_out:
                 continue
             if isinstance(node, Unreachable):
-                return f"{node.pod.name} does not respond: {node.pod.waiting or node.error}"
+                return self._silence(node)
             if node.pod.deleting:
                 return f"{node.pod.name} is being deleted"
         if len(self.watchers) < wanted:
@@ -291,7 +338,7 @@ class FailoverTopology(OneGroup):
         return next(filter(None, map(self.watcher_unsettled, others)), None)
 
     def watcher_unsettled(self, node: SentinelSeen) -> str | None:
-        """Why a sentinel could not help a failover, or None."""
+        """Why a sentinel could not take part in a failover, or None."""
         name, found = node.pod.name, self.monitored(node)
         if node.view.tilt:
             return (
@@ -308,19 +355,19 @@ class FailoverTopology(OneGroup):
             return f"{name} is failing over"
         if not found.up:
             return f"{name} has no connection to {self.primary.pod.name}"
-        if len(found.sentinels) < len(self.watchers) - 1 - self._mute(node):
+        if len(found.sentinels) < len(self.watchers) - 1 - self._with_clock_set_back(node):
             return f"{name} has not heard of all other sentinels yet"
         return None
 
-    def _mute(self, listener: SentinelSeen) -> int:
-        """How many others say nothing since their clocks were set back: nobody hears of them."""
+    def _with_clock_set_back(self, listener: SentinelSeen) -> int:
+        """How many others announce nothing, because their clocks were set back."""
         views = (self.monitored(node) for node in self.watchers if node is not listener)
         return sum(1 for found in views if found is not None and found.in_the_past)
 
     def unheard_by(self, watcher: SentinelSeen) -> list[Seen]:
-        """Replicas in sync that a sentinel could not promote, since it has not heard of them.
+        """Replicas in sync that a sentinel could not promote, since it does not know them yet.
 
-        It asks the primary for them every ten seconds.
+        It asks the primary for its replicas every ten seconds.
         """
         found = self.monitored(watcher)
         known = {f"{r.ip}:{r.port}" for r in found.replicas} if found is not None else set()
@@ -329,7 +376,7 @@ class FailoverTopology(OneGroup):
 
     @property
     def unserved(self) -> str:
-        """Why writes are not taken."""
+        """Why writes are not accepted."""
         if self.primary is not None:
             return ""
         if self.copy is not None:
@@ -341,7 +388,7 @@ class FailoverTopology(OneGroup):
 
     @property
     def leaders_answer(self) -> bool:
-        """Whether there is a primary that answers."""
+        """Whether there is a primary that responds."""
         return self.primary is not None
 
     # Handing over
@@ -349,10 +396,10 @@ class FailoverTopology(OneGroup):
     def hand_over(
         self, leader: Seen, *, rule: str, why: str, phase: Phase, among: list[Seen]
     ) -> Plan:
-        """Switch over to the best of some replicas, losing nothing; or say why not now. I6, SE-01
+        """Switch over to the best of some replicas without a loss; or say why not now. I6, SE-01
 
-        Every sentinel must answer and be at rest: one that still named the old primary would make
-        the others believe it again.
+        Every sentinel must respond and have no election: one that still named the old primary would
+        make the others accept it again.
         """
         reason = self.sentinels_unsettled() or self.election
         if reason:
@@ -375,7 +422,7 @@ class FailoverTopology(OneGroup):
         return Plan(rule=rule, why=told, stages=stages, phase=phase)
 
     def after_promotion(self, chosen: Seen, others: list[Seen]) -> tuple[Action, ...]:
-        """What follows a promotion at once: its label, the sentinels, and those that follow it."""
+        """The steps right after a promotion: its label, the sentinels, and its replicas."""
         return (
             LabelRole(chosen.pod.name, chosen.pod.uid, Role.PRIMARY),
             *(self.watch_step(node, chosen) for node in self.watchers),
@@ -383,7 +430,7 @@ class FailoverTopology(OneGroup):
         )
 
     def follow_step(self, node: Seen, primary: Seen) -> Follow:
-        """One server, made to follow; where it is a primary, unless the sentinels elect it."""
+        """Make one server follow; if it is a primary, unless the sentinels elect it."""
         asked = self.watchers if node.is_primary else ()
         return Follow(
             node=at(node),
@@ -395,7 +442,7 @@ class FailoverTopology(OneGroup):
         )
 
     def watch_step(self, node: SentinelSeen, primary: Seen, *, afresh: bool = False) -> Watch:
-        """One sentinel, told what to monitor."""
+        """Have one sentinel monitor the primary."""
         wanted = self.wanted
         return Watch(
             node=at(node),
@@ -409,7 +456,7 @@ class FailoverTopology(OneGroup):
         )
 
     def others_than(self, node: SentinelSeen) -> tuple[At, ...]:
-        """The other sentinels that answered, as one is told of them."""
+        """The other sentinels that responded, to introduce them to one."""
         return tuple(at(other) for other in self.watchers if other is not node)
 
 

@@ -18,10 +18,10 @@ _SOON_SECONDS = 0.5
 def vouch(topology: FailoverTopology) -> Plan | None:
     """Let sentinels promote servers that have the data. I9
 
-    Every server starts with priority 0: one that restarted empty would otherwise be promoted where
-    it is the only one left. A sentinel that takes the primary for dead would promote them at once,
-    over one that accepts writes: it may think so for ten seconds after the primary was named, since
-    it hears only by INFO that a server which started as a replica leads.
+    Every server starts with priority 0: otherwise a server that restarted empty would be promoted
+    if it is the only one left. A sentinel that considers the primary dead would promote a replica
+    at once, over a primary that accepts writes. It may do so for ten seconds after the primary was
+    chosen, since it learns only from INFO that a server which started as a replica leads.
     """
     fit = [
         node
@@ -44,7 +44,7 @@ def vouch(topology: FailoverTopology) -> Plan | None:
 
 
 def _doubt(topology: FailoverTopology) -> str:
-    """Which sentinel does not see a primary that is up, in words."""
+    """Name a sentinel that considers a reachable primary down, or an empty string."""
     for node in topology.watchers:
         found = topology.monitored(node)
         if found is None or not found.up or found.failing_over or found.role_reported != "master":

@@ -1,4 +1,4 @@
-"""What sentinels monitor: the primary that leads, under its name, with the wanted settings."""
+"""What sentinels monitor: the primary, under its name, with the wanted settings."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _SETTINGS = {
 def watch(topology: FailoverTopology) -> Plan | None:
     """Have every sentinel monitor the primary. SE-05, SE-06, SE-07, SE-15
 
-    One that has restarted monitors nothing. One that names another address is told, unless one
-    of them fails over: then their own news are awaited.
+    A sentinel that has restarted monitors nothing. One that names another address is corrected,
+    unless one of them fails over: then the operator waits for their own announcement.
     """
     primary = topology.primary
     if primary is None:
@@ -38,10 +38,10 @@ def watch(topology: FailoverTopology) -> Plan | None:
     steps = tuple(
         topology.watch_step(node, primary) for node in topology.watchers if node.pod.name in wrong
     )
-    told = "; ".join(f"{name} {reason}" for name, reason in wrong.items())
+    reasons = "; ".join(f"{name} {reason}" for name, reason in wrong.items())
     return Plan(
         rule="watch",
-        why=told,
+        why=reasons,
         stages=(steps,),
         phase=phase,
         routine=all(reason == _NOTHING for reason in wrong.values()),
@@ -49,7 +49,7 @@ def watch(topology: FailoverTopology) -> Plan | None:
 
 
 def _wrong(topology: FailoverTopology, node: SentinelSeen) -> str:
-    """What a sentinel has wrong, in words."""
+    """Describe what a sentinel has wrong, or an empty string."""
     primary, found = topology.primary, topology.monitored(node)
     assert primary is not None
     if found is None:

@@ -1,4 +1,5 @@
-"""What the status of a database says: conditions, inventory, losses, events. Pure.
+"""The status of a database: conditions, inventory, losses and events. Pure.
 
-Begin with `status`, which computes all of it from what was observed and decided.
+Begin with `status`, which computes all of it from what was observed and decided. Called by a pass
+and the controllers in `operator`; it may import `planning` itself.
 """

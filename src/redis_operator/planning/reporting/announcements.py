@@ -1,4 +1,4 @@
-"""The events of a database: the difference of two statuses, so each is told once. Pure."""
+"""The events of a database: the difference of two statuses, so that each is sent once. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _WISHED = frozenset(
 )
 """Reasons that a person brought about with the spec: nothing is wrong."""
 _NEUTRAL = frozenset({"Paused", "Hibernated", "Following"})
-"""Conditions that are worth an event when they become true, and when they are so no more."""
+"""Conditions that are worth an event when they become true, and when they become false."""
 _QUIET_AT_FIRST = frozenset({"AuthApplied", "StorageResized", "VersionSupported"})
 """Conditions that have no event as long as they are good."""
 
@@ -48,7 +48,7 @@ def announcements(before: RedisStatus, after: RedisStatus) -> tuple[Announcement
     before_primaries = {s.name: s.primary for s in before.shards}
     for shard in after.shards:
         old = before_primaries.get(shard.name, "")
-        formed = before.binding is not None  # until then no client was served by the one before
+        formed = before.binding is not None  # before that, the primary had served no client
         if formed and old and shard.primary and old != shard.primary:
             text = f"{shard.primary} is the primary of {shard.name} now, before it was {old}"
             found.append(Announcement(warning=False, reason="PrimaryChanged", message=text))
@@ -59,13 +59,13 @@ def _is_news(condition: Condition, before: RedisStatus, was: dict[str, tuple[str
     if condition.reason == "DataLost":
         return False  # reported with its slots
     if condition.type == "Progressing" and condition.reason == "Reconciled":
-        return False  # told by Ready
+        return False  # reported by Ready
     if condition.reason == "Observing":
-        return False  # what was written is looked at in a moment
+        return False  # the writes are observed in a moment
     if condition.reason == "Waking" and condition.type != "Progressing":
-        return False  # told as progress
+        return False  # reported as progress
     if condition.reason == "Hibernated" and condition.type != "Hibernated":
-        return False  # told by the step, and by the condition of that name
+        return False  # reported by the step, and by the condition of that name
     if condition.type in _NEUTRAL:
         return condition.status == "True" or was.get(condition.type, ("", ""))[0] == "True"
     if condition.type in _QUIET_AT_FIRST and condition.type not in was:
@@ -73,7 +73,7 @@ def _is_news(condition: Condition, before: RedisStatus, was: dict[str, tuple[str
     if condition.type in ("Degraded", "ConfigApplied") and condition.type not in was:
         return not _is_good(condition) and condition.reason != "Applying"
     if condition.type in ("Available", "Progressing") and not _is_good(condition):
-        return before.binding is not None  # until it was whole once it is simply being created
+        return before.binding is not None  # before that it is simply being created
     return True
 
 

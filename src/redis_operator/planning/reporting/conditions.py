@@ -1,4 +1,4 @@
-"""The conditions of a database, each judged by itself, *Ready* last from all others. Pure."""
+"""The conditions of a database, each judged by itself, then *Ready* from all others. Pure."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from .losses import explain
 
 __all__ = ["bounded", "conditions", "since"]
 
-_LONGEST = 2000  # characters of one sentence
+_LONGEST = 2000  # characters of one message
 _ASLEEP = "no pod runs; data, Secrets and Services are kept"
-_WAKING_EXPLAINS = ("ReplicaOutOfSync",)  # primaries read their files first
+_WAKING_EXPLAINS = ("ReplicaOutOfSync",)  # primaries load their files first
 _CHANGING = (
     advice.Phase.CREATING,
     advice.Phase.FOLLOWING,
@@ -36,7 +36,7 @@ _CHANGING = (
 def conditions(
     situation: Topology, plan: Plan, context: Context, served: tuple[str, str]
 ) -> tuple[Condition, ...]:
-    """Return every condition, in a fixed order, each with the time since when it is so."""
+    """Return every condition, in a fixed order, each with the time of its last change."""
     wanted, observed = situation.wanted, situation.observed
     available = _available(situation, plan, served)
     degraded = _degraded(situation, plan, context)
@@ -96,7 +96,7 @@ def _available(situation: Topology, plan: Plan, served: tuple[str, str]) -> Cond
 
 
 def _following(copy: Copy) -> Condition:
-    """Say how the link to an external server is."""
+    """Report the state of the link to an external server."""
     return Condition(
         type="Following",
         status="True" if copy.in_sync else "False",
@@ -106,7 +106,7 @@ def _following(copy: Copy) -> Condition:
 
 
 def _advice(wanted: Wanted) -> str:
-    """What a person could do better, though nothing is wrong."""
+    """Suggest an improvement, though nothing is wrong; or return an empty string."""
     if not wanted.sentinels or wanted.sentinels % 2:
         return ""
     return (
@@ -123,17 +123,17 @@ def _degraded(situation: Topology, plan: Plan, context: Context) -> Condition:
     if plan.stalled:
         return Condition(type="Degraded", status="True", reason="NoEffect", message=plan.stalled)
     formed = situation.observed.formed
-    # What a change waits for is reported as progress: nothing is wrong by itself.
+    # A change reports what it waits for as progress: nothing is wrong by itself.
     sleeps = plan.phase in (advice.Phase.HIBERNATED, advice.Phase.WAKING)
     changing = sleeps or plan.phase in _CHANGING
     silent = [
         f"{node.pod.name}: {node.pod.waiting or node.error}"
-        for node in situation.unreachable
+        for node in (*situation.unreachable, *(_silent_sentinels(situation) if changing else ()))
         if not _is_expected(situation, plan, node)
     ]
     waits = () if changing else plan.blocked
     reasons = [*waits, *context.failures, *(silent if formed else ())]
-    found = degradations(situation, _told_reason(context))
+    found = degradations(situation, _reported_reason(context))
     if plan.phase is advice.Phase.WAKING:
         found = tuple(one for one in found if one.reason not in _WAKING_EXPLAINS)
     if context.hindrance is not None:
@@ -154,8 +154,15 @@ def _degraded(situation: Topology, plan: Plan, context: Context) -> Condition:
     return Condition(type="Degraded", status="False", reason="Healthy", message="nothing is wrong")
 
 
+def _silent_sentinels(situation: Topology) -> list[Unreachable]:
+    """Sentinels that a change may wait for, also for their end; else the plan reports them."""
+    observed, wanted = situation.observed, situation.wanted.sentinels
+    found = (node for node in observed.sentinels if isinstance(node, Unreachable))
+    return [node for node in found if node.pod.ordinal < wanted or node.pod.deleting]
+
+
 def _is_expected(situation: Topology, plan: Plan, node: Unreachable) -> bool:
-    """Whether a pod does not respond because of what is going on."""
+    """Whether a pod does not respond because of the change that is in progress."""
     if plan.phase is advice.Phase.WAKING:
         return is_waking(situation, node)
     if plan.phase is advice.Phase.HIBERNATED:
@@ -163,7 +170,7 @@ def _is_expected(situation: Topology, plan: Plan, node: Unreachable) -> bool:
     return plan.phase in _CHANGING and is_replaced(situation, node)
 
 
-def _told_reason(context: Context) -> str:
+def _reported_reason(context: Context) -> str:
     return next((c.reason for c in context.previous.conditions if c.type == "Degraded"), "")
 
 
@@ -187,7 +194,7 @@ def _progressing(plan: Plan, context: Context) -> Condition:
 
 
 def _config_applied(situation: Topology, plan: Plan, context: Context) -> Condition:
-    """Judge the settings themselves: another rule may have the turn."""
+    """Judge the settings themselves: another rule may be the one that acts."""
     open_ = configure(situation)
     if open_ is None:
         text = "every server has the settings of the spec"
@@ -225,11 +232,11 @@ def _ready(
 
 
 def _with_companions(situation: Topology, ready: Condition) -> Condition:
-    """Name containers beside a server that do not run: they hold nothing up. IN-25"""
+    """Name sidecar containers that do not run: they block nothing. IN-25"""
     broken = [
         f"{node.pod.name} serves, but its pod is not ready while a container beside it fails: "
         f"{node.pod.waiting}; Services route to pods that are not ready meanwhile"
-        for node in situation.seen
+        for node in (*situation.seen, *situation.observed.sentinels)
         if node.pod.ready and node.pod.waiting
     ]
     if not broken:
@@ -238,7 +245,7 @@ def _with_companions(situation: Topology, ready: Condition) -> Condition:
 
 
 def _paused(wanted: Wanted) -> Condition:
-    """Say that a person holds the operator back; what it sees is reported all the same."""
+    """Report that a person paused the operator; what it observes is reported all the same."""
     if wanted.paused:
         text = "spec.paused is set: nothing is changed until it is removed"
         return Condition(type="Paused", status="True", reason="Paused", message=text)
@@ -261,7 +268,7 @@ def _hibernated(wanted: Wanted, observed: Observed) -> Condition:
 
 
 def _version_supported(wanted: Wanted, observed: Observed) -> Condition:
-    """Name servers with a patch level that has known faults, and versions that are given up."""
+    """Name servers with a patch level that has known faults, and deprecated versions."""
     least = numbers(wanted.minimum_patch)
     old = [
         node.pod.name
@@ -285,7 +292,7 @@ def _version_supported(wanted: Wanted, observed: Observed) -> Condition:
 
 
 def _storage_resized(wanted: Wanted, observed: Observed) -> Condition:
-    """Judge the volumes by what they have, not by what was asked; one without any is new."""
+    """Judge volumes by their actual size, not by the request; one without a size is new."""
     small = [volume for volume in observed.volumes if 0 < volume.capacity < wanted.volume_size]
     if not small:
         text = "every volume has the size of the spec"
@@ -312,12 +319,12 @@ _DELETION_HELD = Condition(
 
 
 def since(condition: Condition, old: Condition | None, context: Context) -> Condition:
-    """Return a condition with the time of its last change, and short enough to be read."""
+    """Return a condition with the time of its last change, and shortened to be readable."""
     text = bounded(condition.message)
     short = replace(condition, message=text, observed_generation=context.generation)
     return dated(short, old, context.now)
 
 
 def bounded(text: str) -> str:
-    """Return what a person reads of it: a thousand pods can have a thousand reasons."""
+    """Shorten a message for people: a thousand pods can have a thousand reasons."""
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} … and more"

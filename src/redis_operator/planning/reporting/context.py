@@ -1,4 +1,4 @@
-"""What the shell knows of a database besides what it saw: the reader's side of a status."""
+"""What the shell knows of a database in addition to the observation, for its status."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ __all__ = ["Context"]
 
 
 class Context(Struct, frozen=True):
-    """What the shell knows besides: what stood before, what failed, what time it is."""
+    """Additional facts for a status: the previous status, failures and the current time."""
 
     previous: RedisStatus
     generation: int
     now: str
     failures: tuple[str, ...] = ()
     unseen: str = ""  # objects that were written and are not observed yet
-    hindrance: Degradation | None = None  # why the spec is not followed: a last good one is
-    auth: Degradation | None = None  # why passwords are not yet what they should be
+    hindrance: Degradation | None = None  # why an older, valid spec is used instead
+    auth: Degradation | None = None  # why passwords are not yet as they should be
     binding: str = ""
     selector: str = ""
     progress: Progress | None = None
     image: str = ""
     endpoints: Endpoints | None = None
-    protected: bool = False  # a deletion was asked for and the spec forbids it
-    deletion_waits: str = ""  # a deletion was asked for and waits for a backup
-    shut: bool = False  # every server that answers has shut clients out
-    opening: RestoringStatus | None = None  # the restore that is over when clients are let in
-    backed_up: Condition | None = None  # whether there is a good backup, where one is asked for
+    protected: bool = False  # a deletion was requested and the spec forbids it
+    deletion_waits: str = ""  # a deletion was requested and waits for a backup
+    shut: bool = False  # every server that responds refuses clients
+    opening: RestoringStatus | None = None  # the restore that ends when clients can connect
+    backed_up: Condition | None = None  # whether there is a good backup, if one is wanted

@@ -1,7 +1,7 @@
-"""What ails a database and no plan can cure: told in words, with numbers and what to do. Pure.
+"""Problems of a database that no plan can fix: each with numbers and what to do. Pure.
 
-Each degradation is something a person must act on or know of, seen in one look. None of them stops
-healing, and those that a change could cure do not stop the change.
+Each degradation is something that a person must act on or know about, visible in one observation.
+None of them stops repairs, and those that a change could fix do not stop the change.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .resyncs import resyncing
 __all__ = ["OOM_SECONDS", "Degradation", "degradations", "memory_kill"]
 
 OOM_SECONDS = 600.0
-"""A server that was killed for memory is trusted again after so long without another kill."""
+"""A server that was OOM-killed is trusted again after so long without another kill."""
 _UNSYNCED_SECONDS = 60.0
 _COPYING_SECONDS = 600.0
 _LINK_SECONDS = 15.0
@@ -29,17 +29,17 @@ _BUFFERS = (
 
 
 class Degradation(Struct, frozen=True):
-    """One thing that is wrong: a word for machines and a sentence for people."""
+    """One problem: a reason for machines and a message for people."""
 
     reason: str
     message: str
 
 
-def degradations(situation: Topology, told: str = "") -> tuple[Degradation, ...]:
-    """Return what ails a database, the worst first; `told` is the reason that stands now.
+def degradations(situation: Topology, reported: str = "") -> tuple[Degradation, ...]:
+    """Return the problems of a database, the worst first; `reported` is the reason in the status.
 
-    What hovers around a limit is told until it is well away from it, or it would be told and
-    taken back all the time.
+    A value near a limit is reported until it is well away from it; otherwise the report would
+    appear and disappear all the time.
     """
     checks: tuple[Callable[[Topology, str], Iterator[Degradation]], ...] = (
         _unloadable,
@@ -52,11 +52,11 @@ def degradations(situation: Topology, told: str = "") -> tuple[Degradation, ...]
         _out_of_sync,
         _foreign_names,
     )
-    return tuple(degradation for check in checks for degradation in check(situation, told))
+    return tuple(degradation for check in checks for degradation in check(situation, reported))
 
 
 def memory_kill(pod: Pod, now: float, *, within: float = OOM_SECONDS) -> str | None:
-    """Say that a server was killed for memory not long ago, with the numbers; else None. ST-09"""
+    """Say that a server was OOM-killed not long ago, with the numbers; else None. ST-09"""
     if not pod.killed_for_memory_at or now - pod.killed_for_memory_at > within:
         return None
     limit = f" of {format_bytes(pod.memory_limit)}" if pod.memory_limit else ""
@@ -65,7 +65,7 @@ def memory_kill(pod: Pod, now: float, *, within: float = OOM_SECONDS) -> str | N
 
 
 def _unloadable(situation: Topology, _: str) -> Iterator[Degradation]:
-    """Files that cannot be loaded. What is needed of them is never deleted. ST-07"""
+    """Files that cannot be loaded. Files that are needed are never deleted. ST-07"""
     for node in situation.observed.nodes:
         if node.pod.unloadable:
             yield Degradation(
@@ -77,9 +77,9 @@ def _unloadable(situation: Topology, _: str) -> Iterator[Degradation]:
 
 
 def _unstartable(situation: Topology, _: str) -> Iterator[Degradation]:
-    """Servers of a new database that end as soon as they start, as by a value they refuse. IN-27"""
+    """Servers of a new database that exit at once, for example due to a refused value. IN-27"""
     if situation.observed.formed:
-        return  # a running one stops at its first pod, and says so
+        return  # a roll stops at its first pod, and reports it
     for node in situation.unreachable:
         if node.pod.waiting.startswith("CrashLoopBackOff") and not node.pod.unloadable:
             yield Degradation(
@@ -87,10 +87,11 @@ def _unstartable(situation: Topology, _: str) -> Iterator[Degradation]:
                 f"{node.pod.name} does not start: {node.pod.waiting}. Correct what it names in "
                 "spec.config or spec.pod; pods are then recreated",
             )
-            return  # the others say the same
+            return  # the others have the same message
 
 
 def _killed(situation: Topology, _: str) -> Iterator[Degradation]:
+    """Servers and sentinels that used more memory than their containers may. ST-09"""
     for node in situation.observed.nodes:
         kill = memory_kill(node.pod, situation.now)
         if kill is None:
@@ -103,12 +104,18 @@ def _killed(situation: Topology, _: str) -> Iterator[Degradation]:
             )
         advice = "raise spec.resources.limits.memory, add shards, or lower maxmemory in spec.config"
         yield Degradation("OutOfMemory", f"{kill}{room}: {advice}")
+    for watcher in situation.observed.sentinels:
+        kill = memory_kill(watcher.pod, situation.now)
+        if kill is not None:
+            advice = "raise spec.sentinel.resources.limits.memory"
+            yield Degradation("OutOfMemory", f"{kill}: {advice}")
 
 
 def _refused(situation: Topology, _: str) -> Iterator[Degradation]:
-    """Pods that Kubernetes does not let be made: a quota, a limit range, a policy. K-14"""
-    for workload in situation.observed.workloads:
-        if workload.trouble:
+    """Pods that Kubernetes refuses to create: a quota, a limit range, a policy. K-14"""
+    observed = situation.observed
+    for workload in (*observed.workloads, observed.sentinel_workload):
+        if workload is not None and workload.trouble:
             yield Degradation("PodsRefused", f"{workload.name} is missing pods: {workload.trouble}")
 
 
@@ -132,7 +139,7 @@ def _unwritten(situation: Topology, _: str) -> Iterator[Degradation]:
 
 
 def _unwritten_file(situation: Topology, node: Seen) -> str:
-    """The file that is not up to date; a snapshot that no save point asks for is not missed."""
+    """The file that is not up to date; a snapshot without a save point is not expected."""
     if node.aof_failed:
         return "append-only file"
     points = node.setting("save")
@@ -141,7 +148,7 @@ def _unwritten_file(situation: Topology, node: Seen) -> str:
 
 
 def _foreign_names(situation: Topology, _: str) -> Iterator[Degradation]:
-    """Sentinels that monitor something else too: their votes and time are not this database's."""
+    """Sentinels that monitor other primaries too: their votes and time are shared."""
     ours = situation.wanted.primary_name
     for node in situation.observed.sentinels:
         if not isinstance(node, SentinelSeen):
@@ -156,7 +163,7 @@ def _foreign_names(situation: Topology, _: str) -> Iterator[Degradation]:
 
 
 def _unfollowed(situation: Topology, _: str) -> Iterator[Degradation]:
-    """An external server that is to be followed and is not, or not as it should be."""
+    """An external server that should be followed and is not, or not as it should be."""
     copy = situation.copy
     if copy is None or copy.in_sync or copy.reason in ("Copying", "Promoting"):
         return
@@ -165,9 +172,9 @@ def _unfollowed(situation: Topology, _: str) -> Iterator[Degradation]:
         yield Degradation(copy.reason, copy.message)
 
 
-def _full(situation: Topology, told: str) -> Iterator[Degradation]:
-    """Memory that is full where nothing may be evicted: every write is refused. ST-09"""
-    enough = _ROOMY if told == "MemoryFull" else _FULL
+def _full(situation: Topology, reported: str) -> Iterator[Degradation]:
+    """Memory that is full while nothing may be evicted: every write is refused. ST-09"""
+    enough = _ROOMY if reported == "MemoryFull" else _FULL
     for node in situation.seen:
         full = node.max_memory and node.used_memory >= enough * node.max_memory
         if (
@@ -183,9 +190,9 @@ def _full(situation: Topology, told: str) -> Iterator[Degradation]:
             )
 
 
-def _out_of_sync(situation: Topology, told: str) -> Iterator[Degradation]:
+def _out_of_sync(situation: Topology, reported: str) -> Iterator[Degradation]:
     """Replicas that never get in sync, as when buffers overflow repeatedly. ST-06"""
-    for leader, most in resyncing(situation, told=told == "ReplicaOutOfSync"):
+    for leader, most in resyncing(situation, reported=reported == "ReplicaOutOfSync"):
         yield Degradation(
             "ReplicaOutOfSync",
             f"replicas copied all data of {leader.pod.name} repeatedly, more than {most} "

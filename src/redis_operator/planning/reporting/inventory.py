@@ -1,7 +1,7 @@
-"""What a database consists of as last observed: shards, pods, versions, memory. Pure.
+"""The parts of a database as last observed: shards, pods, versions, memory. Pure.
 
-Nothing that moves all the time is told exactly (lag in whole MiB, memory and keys to a tenth), so
-that a database at rest is written to never.
+Values that change all the time are rounded (lag in whole MiB, memory and keys to a tenth), so that
+the status of a settled database is not written again.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ __all__ = [
 
 START_SECONDS = 60.0
 _FEW_KEYS = 10
-"""How long after its start a server may take to be as wanted before something is wrong."""
+"""How long after its start a server may take to be settled before something is wrong."""
 _SCHEDULING_SECONDS = 10.0
 _MIB = 1024 * 1024
 _MOST_PODS = 400
-"""Pods that are listed one by one; with more, the status would not fit into the store."""
+"""Pods that are listed one by one; with more, the status would not fit into etcd."""
 
 
 def shards(situation: Topology, context: Context) -> Iterator[ShardStatus]:
@@ -78,7 +78,7 @@ def shards(situation: Topology, context: Context) -> Iterator[ShardStatus]:
 
 
 def source(situation: Topology) -> SourceStatus | None:
-    """Return the external server that is followed, once it is said that servers hold a copy."""
+    """Return the external server that is followed, once it is recorded that servers hold a copy."""
     copy = situation.copy
     if copy is None or not copy.recorded:
         return None
@@ -87,7 +87,7 @@ def source(situation: Topology) -> SourceStatus | None:
 
 
 def restore(situation: Topology, context: Context) -> RestoreStatus | None:
-    """Return the backup that the database is given, and when it had all of it."""
+    """Return the backup that the database is restored from, and when it had all of it."""
     filling, known = situation.wanted.filling, context.previous.restore
     if filling is None or filling.restore:
         return known
@@ -97,7 +97,7 @@ def restore(situation: Topology, context: Context) -> RestoreStatus | None:
         begun = known.start_time
         keys = keys if whole else max(keys, known.keys)
         if known.keys and not known.completion_time:
-            backup = known.backup  # whatever is asked for now: its keys are there
+            backup = known.backup  # whatever is wanted now: its keys are there
     if whole and not keys:
         begun = begun or context.now
     done = backup == filling.backup and unfilled(situation, filling) is None
@@ -107,10 +107,10 @@ def restore(situation: Topology, context: Context) -> RestoreStatus | None:
 
 
 def restoring(situation: Topology, context: Context) -> RestoringStatus | None:
-    """Return how far the database is with a `RedisRestore` that replaces its data.
+    """Return the progress of a `RedisRestore` that replaces the data of the database.
 
-    Replicas are asked for all that was written only in a look that begins after clients were shut
-    out: what a server was asked before says nothing.
+    Only an observation that begins after clients were cut off shows that replicas have all writes:
+    earlier answers of a server prove nothing.
     """
     filling, known = situation.wanted.filling, context.previous.restoring
     if filling is None or not filling.restore:
@@ -119,7 +119,7 @@ def restoring(situation: Topology, context: Context) -> RestoringStatus | None:
     halfway = known is not None and known.replacing  # whichever restore left it so
     if known is None or known.uid != filling.uid:
         known = RestoringStatus(filling.restore, filling.uid)
-    # What does not respond was seen to be shut before any data were replaced, and starts so too.
+    # Servers that do not respond refused clients before any data was replaced, and start so too.
     shut = context.shut and (filling.empties or not unwatched(situation))
     filled = filling.carried is not None and unfilled(situation, filling) is None
     return RestoringStatus(
@@ -134,20 +134,20 @@ def restoring(situation: Topology, context: Context) -> RestoringStatus | None:
 
 
 def _processes(situation: Topology) -> str:
-    """Return a word that is another one as soon as any server began again."""
+    """Return a text that changes as soon as any server restarts."""
     found = sorted((n.pod.uid, n.pod.restarts, n.id) for n in situation.seen)
     return sha256(repr(found).encode()).hexdigest()[:16]
 
 
 def _led_last(old: ShardStatus | None) -> str:
-    """Return who led a group that has no primary now."""
+    """Return the last primary of a group that has no primary now."""
     return (old.primary or old.last_primary) if old is not None else ""
 
 
 def _is_going(situation: Topology, node: Node) -> bool:
-    """Whether a pod ends that has no place any more and owns nothing: it is not told of.
+    """Whether a pod that ends has no place any more and owns nothing: it is not reported.
 
-    It ends as soon as no workload wants it, though it may not know yet.
+    It ends as soon as no workload wants it, though it may not have the signal yet.
     """
     pod = node.pod
     owns = isinstance(node, Seen) and situation.claims_data(node)
@@ -175,14 +175,14 @@ def _replicas(situation: Topology, shard: int, primary: Seen | None) -> Iterator
 
 
 def ready_pods(situation: Topology) -> int:
-    """Count servers that do their part."""
+    """Count servers that are a serving primary or a linked replica."""
     return sum(
         situation.does_its_part(node) for node in situation.seen if not _is_going(situation, node)
     )
 
 
 def ready_shards(situation: Topology) -> int:
-    """Count shards that serve their slots and all of whose servers do their part."""
+    """Count shards that serve their slots and all of whose servers count as ready."""
     wanted = situation.wanted
     parts = dict.fromkeys(range(wanted.shards), 0)
     serving = set()
@@ -195,9 +195,10 @@ def ready_shards(situation: Topology) -> int:
 
 
 def is_waking(situation: Topology, node: Unreachable) -> bool:
-    """Whether a pod of a database that wakes does not respond because it starts.
+    """Whether a pod of a database that wakes up does not respond because it is starting.
 
-    One that says itself why it does not run has another reason; only its volume may take a moment.
+    A pod that reports itself why it does not run has another reason, unless it waits for its
+    volume.
     """
     age = situation.now - node.pod.since
     waits = node.pod.waiting.startswith("Unschedulable") and age <= _SCHEDULING_SECONDS
@@ -205,21 +206,21 @@ def is_waking(situation: Topology, node: Unreachable) -> bool:
 
 
 def is_replaced(situation: Topology, node: Unreachable) -> bool:
-    """Whether a pod does not respond because it ends or has just been made, and owns nothing.
+    """Whether a pod does not respond because it ends or was just created, and owns nothing.
 
-    While a change goes on that is what the change does, and no alarm; not for long, though.
+    During a change this is part of the change and not a problem, but only for a limited time.
     """
     pod = node.pod
     if situation.is_missed(node) or situation.now - node.since > START_SECONDS:
         return False
     age = situation.now - pod.since
-    if pod.waiting:  # a claim of its own may take a moment; nothing else passes by itself
+    if pod.waiting:  # its own claim may take a moment; no other reason disappears by itself
         return pod.waiting.startswith("Unschedulable") and age <= _SCHEDULING_SECONDS
     return pod.deleting or age <= START_SECONDS
 
 
 def pods(situation: Topology, context: Context) -> Iterator[PodStatus]:
-    """Yield each pod that stays; none at all where there are too many to list."""
+    """Yield each pod that stays; none at all if there are too many to list."""
     stay = [node for node in situation.observed.nodes if not _is_going(situation, node)]
     if len(stay) > _MOST_PODS:
         return
@@ -254,7 +255,7 @@ def _pod(situation: Topology, node: Node, old: PodStatus) -> PodStatus:
 
 
 def _is_same(old: PodStatus, pod: Pod) -> bool:
-    """Whether what was told is of the process that runs now: another one may have lost keys."""
+    """Whether the status is of the process that runs now: another one may have lost keys."""
     return bool(old.role) and (old.restarts, old.address) == (pod.restarts, pod.ip)
 
 
@@ -266,20 +267,22 @@ def _lag(situation: Topology, node: Seen) -> int:
     return lag // _MIB * _MIB
 
 
-def memory(used: int, told: str) -> str:
-    """Return the memory in use, in two digits; what was told stays while it is nearly right."""
-    before = parse_quantity(told) if told else None
+def memory(used: int, reported: str) -> str:
+    """Return the memory in use, in two digits; the reported value stays while nearly right."""
+    before = parse_quantity(reported) if reported else None
     if before and abs(used - before) * 10 <= before:
-        return told
+        return reported
     return format_bytes(_two_digits(used)) if used else ""
 
 
-def _nearly(count: int, told: int) -> int:
-    """Return a count in two digits; what was told stays while it is nearly right.
+def _nearly(count: int, reported: int) -> int:
+    """Return a count in two digits; the reported value stays while it is nearly right.
 
-    Ten more or less are nearly the same: a few keys that come and go are no news either.
+    A difference of ten is nearly the same: a few keys that come and go are not worth a write.
     """
-    return told if abs(count - told) <= max(_FEW_KEYS, told // 10) else _two_digits(count)
+    return (
+        reported if abs(count - reported) <= max(_FEW_KEYS, reported // 10) else _two_digits(count)
+    )
 
 
 def _two_digits(count: int) -> int:
@@ -288,7 +291,7 @@ def _two_digits(count: int) -> int:
 
 
 def running(seen: Iterable[Seen]) -> tuple[str, str]:
-    """Return the engine and the oldest version that runs; nothing where no server responds."""
+    """Return the engine and the oldest version that runs; empty if no server responds."""
     found = [(numbers(node.version), node.engine) for node in seen if node.version]
     if not found:
         return "", ""

@@ -10,7 +10,7 @@ __all__ = ["action_on", "explain", "recorded"]
 
 
 def recorded(wanted: Wanted, plan: Plan, previous: RedisStatus, now: str) -> DataLoss | None:
-    """Return the last loss: the one of this plan, which may stand already, or an older one."""
+    """Return the last loss: that of this plan, which may be recorded already, or an older one."""
     old = previous.last_data_loss
     if not plan.losses:
         return old
@@ -23,7 +23,7 @@ def recorded(wanted: Wanted, plan: Plan, previous: RedisStatus, now: str) -> Dat
 
 
 def explain(wanted: Wanted, plan: Plan) -> str:
-    """Return each loss with its slots and reason, and what happens or is to be done next."""
+    """Return each loss with its slots and reason, and what happens or has to be done next."""
     parts = [f"{loss.what}: {loss.why}" for loss in plan.losses]
     return "; ".join([*parts, action_on(wanted, plan.losses)])
 

@@ -1,7 +1,7 @@
-"""Replicas that copy their primary from the beginning repeatedly: seen over many looks. ST-06
+"""Replicas that do a full sync repeatedly, seen over many observations. ST-06
 
-One look shows a link that is up, or has been down for a second. What tells is the primary's count
-of full syncs, which grows while its replicas are the same processes as before.
+One observation shows a link that is up, or has been down for a second. The evidence is the
+primary's count of full syncs, which grows while its replicas are the same processes as before.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from ..topology import Topology
 __all__ = ["Resyncs", "after_look", "resyncing"]
 
 _SECONDS = 300.0
-_MOST = 100  # that are remembered of one look
+_MOST = 100  # that are remembered of one observation
 
 
 class Resyncs(Struct, frozen=True):
-    """What is known of full syncs: the last counts, who was in sync, and when counts rose."""
+    """What is known of full syncs: the last counts, the synced replicas, and when counts rose."""
 
     last: tuple[tuple[ServerId, int], ...] = ()
     synced: frozenset[tuple[ServerId, str, int]] = frozenset()  # primary, pod, restarts
@@ -27,7 +27,7 @@ class Resyncs(Struct, frozen=True):
 
     @property
     def times(self) -> tuple[tuple[ServerId, int], ...]:
-        """How many each primary has given of late."""
+        """How many recent full syncs each primary has served."""
         found: dict[ServerId, int] = {}
         for node, _ in self.given:
             found[node] = found.get(node, 0) + 1
@@ -35,11 +35,11 @@ class Resyncs(Struct, frozen=True):
 
 
 def after_look(before: Resyncs, observed: Observed, now: float) -> Resyncs:
-    """Return what is known after one more look.
+    """Return what is known after one more observation.
 
-    A new replica, one that restarted and one that follows another than before copy everything once:
-    what counts is a full sync while all who follow were in sync with this primary before. One that
-    nobody follows is copied by workers of backups.
+    A new replica, one that restarted and one that changed its primary do one full sync. Only a full
+    sync counts that happened while all replicas were in sync with this primary before. A primary
+    without replicas serves full syncs to the workers of backups.
     """
     replicas: dict[ServerId, set[tuple[ServerId, str, int]]] = {}
     linked = set()
@@ -62,11 +62,11 @@ def after_look(before: Resyncs, observed: Observed, now: float) -> Resyncs:
     return Resyncs(tuple((node.id, node.full_syncs) for node in primaries), synced, tuple(given))
 
 
-def resyncing(situation: Topology, *, told: bool = False) -> tuple[tuple[Seen, int], ...]:
-    """Primaries that gave too many full syncs in five minutes, with how many would be too many.
+def resyncing(situation: Topology, *, reported: bool = False) -> tuple[tuple[Seen, int], ...]:
+    """Primaries with too many full syncs in five minutes, with how many would be too many.
 
-    What was told once is told until it has not happened for five minutes. Whoever is to have no
-    replicas is copied by workers of backups and archives alone.
+    Once reported, it is reported until it has not happened for five minutes. A primary that has no
+    replicas by the spec serves full syncs only to workers of backups and archives.
     """
     if not situation.wanted.replicas:
         return ()
@@ -74,6 +74,6 @@ def resyncing(situation: Topology, *, told: bool = False) -> tuple[tuple[Seen, i
     found = []
     for node, times in situation.observed.resyncs:
         primary = situation.by_id.get(node)
-        if primary is not None and times > (0 if told else most):
+        if primary is not None and times > (0 if reported else most):
             found.append((primary, most))
     return tuple(found)

@@ -1,4 +1,4 @@
-"""What is told about a database: status whole, from what was seen and decided. Pure."""
+"""The status of a database as a whole, from what was observed and decided. Pure."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ _PHASES = {
     advice.Phase.HIBERNATED: Phase.HIBERNATED,
     advice.Phase.WAKING: Phase.WAKING,
 }
-_WAKING_SECONDS = 120.0  # a database that takes longer to wake has an degradation
+_WAKING_SECONDS = 120.0  # a database that takes longer to wake up is degraded
 
 
 def status(wanted: Wanted, observed: Observed, plan: Plan, context: Context) -> RedisStatus:
-    """Return the whole status of a database that was looked at."""
+    """Return the whole status of a database that was observed."""
     mode = MODES[wanted.mode]
     situation = mode.situation(wanted, observed, _seconds(context.now))
     previous = context.previous
@@ -66,7 +66,7 @@ def status(wanted: Wanted, observed: Observed, plan: Plan, context: Context) -> 
         progress=context.progress,
         last_operation=_operation(plan, context, ready),
         shards=shards,
-        shard_count=len([s for s in shards if s.slots or not situation.slots_told]),
+        shard_count=len([s for s in shards if s.slots or not situation.slots_summary]),
         ready_shards=inventory.ready_shards(situation),
         pods=tuple(inventory.pods(situation, context)),
         pod_count=pod_count,
@@ -74,7 +74,7 @@ def status(wanted: Wanted, observed: Observed, plan: Plan, context: Context) -> 
         selector=context.selector,
         ready=f"{ready_pods}/{pod_count}",
         primary=", ".join(shard.primary for shard in shards if shard.primary),
-        slots=situation.slots_told,
+        slots=situation.slots_summary,
         memory=inventory.memory(used, previous.memory),
         engine=engine or previous.engine,
         version=version or previous.version,
@@ -91,10 +91,10 @@ def status(wanted: Wanted, observed: Observed, plan: Plan, context: Context) -> 
 
 
 def refused(context: Context, reason: str, messages: Iterable[str]) -> RedisStatus:
-    """Return the status of a database whose spec cannot be followed: what runs keeps running."""
+    """Return the status of a database whose spec cannot be used: what runs keeps running."""
     text = "; ".join(messages)
     was = {c.type: c for c in context.previous.conditions}
-    told = Condition(type="Ready", status="False", reason=reason, message=text)
+    reported = Condition(type="Ready", status="False", reason=reason, message=text)
     kept = tuple(c for c in context.previous.conditions if c.type != "Ready")
     return replace(
         context.previous,
@@ -102,7 +102,7 @@ def refused(context: Context, reason: str, messages: Iterable[str]) -> RedisStat
         phase=context.previous.phase or Phase.FAILED,
         message=text,
         plan=(),
-        conditions=(since(told, was.get("Ready"), context), *kept),
+        conditions=(since(reported, was.get("Ready"), context), *kept),
     )
 
 
@@ -115,16 +115,16 @@ def _phase(wanted: Wanted, observed: Observed, plan: Plan, ready: Condition) -> 
         return Phase.PENDING
     if plan.losses:
         return Phase.FAILED
-    told = _PHASES[plan.phase]
-    if told is Phase.READY:
+    reported = _PHASES[plan.phase]
+    if reported is Phase.READY:
         return Phase.DEGRADED if observed.formed else Phase.CREATING
-    return told
+    return reported
 
 
 def _at_rest(plan: Plan, situation: Topology, previous: RedisStatus) -> Plan:
-    """Return the plan without what is over in a moment, of a database that was at rest.
+    """Return the plan without short upkeep, for a database that was settled.
 
-    It was Ready before its upkeep, and is so meanwhile.
+    It was Ready before its upkeep, and stays Ready during it.
     """
     waits = plan.rule == "wait" and len(plan.blocked) == 1 and not plan.losses
     if previous.phase is not Phase.READY or not waits or not situation.is_whole_in_a_moment:
@@ -133,20 +133,20 @@ def _at_rest(plan: Plan, situation: Topology, previous: RedisStatus) -> Plan:
 
 
 def _continued(plan: Plan, situation: Topology, previous: RedisStatus) -> Plan:
-    """Return the plan as part of the change before it, while its last pods are made and get ready.
+    """Return the plan as part of the previous change, while its last pods start and get ready.
 
-    Readiness is asked for every few seconds: nothing is wrong with a server that has just started.
+    Readiness is probed every few seconds: nothing is wrong with a server that has just started.
     """
     change = _CHANGES.get(previous.phase) if previous.phase is not None else None
     follows = plan.rule == "wait" or (plan.routine and plan.phase is advice.Phase.HEALING)
     if change is None or not follows or plan.losses:
         return plan
     if not situation.leaders_answer:
-        return plan  # what somebody led is not served: that is an outage, whatever began it
+        return plan  # a shard that had a primary is not served: that is an outage
     if not all(inventory.is_replaced(situation, node) for node in situation.unreachable):
         return plan
     if degradations(situation, ""):
-        return plan  # a pod that cannot be made ends the change's good name
+        return plan  # a pod that cannot be created is a problem of its own
     late = [
         node
         for node in situation.seen
@@ -157,7 +157,7 @@ def _continued(plan: Plan, situation: Topology, previous: RedisStatus) -> Plan:
 
 
 def _woken(plan: Plan, situation: Topology, previous: RedisStatus) -> Plan:
-    """Return the plan as part of waking: all pods come back at once, and serve a little later."""
+    """Return the plan as part of waking up: all pods start at once, and serve a little later."""
     sleeps = situation.wanted.hibernate or previous.phase not in (Phase.HIBERNATED, Phase.WAKING)
     if sleeps or plan.losses or plan.stalled or plan.held or plan.asks:
         return plan
@@ -181,7 +181,7 @@ _OPERATIONS = {
 
 
 def _operation(plan: Plan, context: Context, ready: Condition) -> Operation | None:
-    """Return what is being done, or was done last: it ends when the database is as wanted."""
+    """Return the operation in progress, or the last one: it ends when the database is settled."""
     last = context.previous.last_operation
     runs = last is not None and not last.end_time
     asleep = plan.phase is advice.Phase.HIBERNATED and not plan.stages and not plan.blocked

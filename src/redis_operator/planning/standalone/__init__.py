@@ -1,1 +1,5 @@
-"""Mode Standalone: one server. What is its own is here; every other rule is shared."""
+"""Mode Standalone: one server. Only its own rules are here; every other rule is shared.
+
+Begin with `rules`, the table of rules in order; `topology` answers the questions of shared rules.
+Called by `planning.modes`; it may import `planning` itself, and no other mode.
+"""

@@ -1,4 +1,4 @@
-"""What no plan may do to the one server, whichever rule asks for it."""
+"""What no plan may do to the one server, whichever rule plans it."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def _of_step(topology: OneGroup, step: Action) -> list[str]:
 
 
 def _of_stage(topology: Topology, stage: tuple[Action, ...]) -> list[str]:
-    """One server has no two steps that could get in each other's way."""
+    """One server never has two steps that could conflict."""
     del topology, stage
     return []
 
 
 def _ended(topology: Topology, pod: str) -> list[str]:
-    """Why a server that holds keys may not be ended: nothing would bring them back. I1"""
+    """Why a server that holds keys may not be ended: its keys would not come back. I1"""
     wanted = topology.wanted
     if wanted.persistent or wanted.restart_may_lose:
         return []

@@ -1,4 +1,4 @@
-"""The one server that started as a replica of no server, as those of mode Failover do."""
+"""The one server started as a replica of no server, as those of mode Failover do."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _WITHOUT_FILES = "127.0.0.1:2"
 
 
 def lead(topology: OneGroup) -> Plan | None:
-    """Have it lead: it left mode Failover, and restarted before it had the scripts of this one.
+    """Make it a primary: it left mode Failover, and restarted before it had the new scripts.
 
-    Or it was a copy of an external server, of which a person gave up what has not arrived.
+    Or it was a copy of an external server, and a person gave up the data that has not arrived.
 
-    One that lost its files is held, as at any other start.
+    A server that lost its files is held, as at any other start.
     """
     for node in topology.seen:
         link = node.replication

@@ -1,4 +1,4 @@
-"""Data of the one server that are gone: reported, and held or given up as the spec says."""
+"""The data of the one server is gone: report it, and hold or start empty as the spec says."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from ..topology import Topology
 
 __all__ = ["lost"]
 
-_SOON_SECONDS = 0.5  # long enough that the status with the loss is written before the next look
+_SOON_SECONDS = 0.5  # long enough that the status with the loss is written before the next pass
 
 
 def lost(topology: Topology) -> Plan | None:
-    """Report a server that came back without what it held.
+    """Report a server that came back without its data.
 
-    In memory alone, what a process held ends with it: another run id is a loss, whatever ended the
-    process. On a volume, a server that finds its files gone does not start (`boot.sh`) until a
+    In memory alone, the data of a process ends with it: another run id is a loss, whatever ended
+    the process. On a volume, a server that finds its files gone does not start (`boot.sh`) until a
     person or the spec gives them up; then its pod is recreated and starts empty.
     """
     for node in topology.observed.nodes:

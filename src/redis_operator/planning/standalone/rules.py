@@ -1,4 +1,4 @@
-"""The rules of mode Standalone in order: tell what was lost, change, restart last."""
+"""The rules of mode Standalone in order: report losses, change, restart last."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The answers of mode Standalone to what shared rules ask: one group, one server, no followers."""
+"""The answers of mode Standalone to shared rules: one group, one server, no replicas."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ class StandaloneTopology(OneGroup):
     """One server, which has no replica and is its own group."""
 
     def leader(self, group: int) -> Seen | None:
-        """The one server, if it answers; none while it follows an external server."""
+        """The one server, if it responds; none while it follows an external server."""
         return None if self.is_copy else self.upstream(group)
 
     def upstream(self, group: int) -> Seen | None:
-        """The one server, if it answers."""
+        """The one server, if it responds."""
         return next((node for node in self.seen if node.pod.shard == group), None)
 
     def followers(self, leader: Seen) -> tuple[Seen, ...]:
-        """Nobody."""
+        """An empty tuple: there are no replicas."""
         del leader
         return ()
 
@@ -47,11 +47,11 @@ class StandaloneTopology(OneGroup):
         return Role.PRIMARY if node.is_primary else None
 
     def holds_data(self, node: Seen) -> bool:
-        """Whatever there is, it has."""
+        """Always True: the one server has all data."""
         return not self.leaving(node.pod)
 
     def claims_data(self, node: Seen) -> bool:
-        """Whatever there is, it has."""
+        """Always True: the one server has all data."""
         return self.holds_data(node)
 
     def does_its_part(self, node: Seen) -> bool:
@@ -59,12 +59,12 @@ class StandaloneTopology(OneGroup):
         return is_linked(node) if self.is_copy else node.is_primary and not node.loading
 
     def after_promotion(self, chosen: Seen, others: list[Seen]) -> tuple[Action, ...]:
-        """Its label follows by itself."""
+        """No steps: its label follows by itself."""
         del chosen, others
         return ()
 
     def unsettled(self) -> str | None:
-        """Why the server may not be touched now, or None."""
+        """Why the server may not be changed now, or None."""
         return self.absent or next(filter(None, map(self.group_unsettled, self.groups())), None)
 
     def group_unsettled(self, group: int) -> str | None:
@@ -85,7 +85,7 @@ class StandaloneTopology(OneGroup):
 
     @property
     def unserved(self) -> str:
-        """Why commands are not taken."""
+        """Why commands are not accepted."""
         if self.copy is not None:
             return self.copy.message
         if any(self.does_its_part(node) for node in self.seen):

@@ -1,6 +1,6 @@
-"""CEL sources made ready to run, and what is wrong with the rules of a schema.
+"""Compiles CEL expressions, and checks the rules of a schema.
 
-The CEL library does not check types, so fields are followed through the schema here.
+The CEL library does not check types, so fields are looked up in the schema here.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _Schema = dict[str, Any]
 
 
 class Rule(Struct, frozen=True):
-    """A rule ready to run, or the reason why it cannot."""
+    """A compiled rule, or the reason why it cannot be compiled."""
 
     program: Any
     uses_old: bool
@@ -58,7 +58,7 @@ class _Undefined(Exception):  # noqa: N818 - the name of a field
 
 @lru_cache(maxsize=4096)
 def compiled(source: str) -> Rule:
-    """Make a source ready to run; sources seen before cost nothing."""
+    """Compile a source; compiled sources are cached."""
     text = _OPTIONAL_FIELD.sub(r'.optional_("\1")', source)
     text = _OPTIONAL_INDEX.sub(r".optional_(\1)", text)
     try:
@@ -76,7 +76,7 @@ def compiled(source: str) -> Rule:
 
 @lru_cache(maxsize=4096)
 def mentioned(source: str) -> frozenset[str] | None:
-    """Return the fields of `self` that a source names; nothing where it may look at others too."""
+    """Return the fields of `self` that a source names; nothing where it may read others too."""
     found = _SPOKEN.findall(source)
     return frozenset(found) if all(found) else None
 
@@ -90,7 +90,7 @@ def _is_known(name: str) -> bool:
 def compile_rules(
     schema: _Schema, *, at: str = "schema", atomic_at: str = "", is_root: bool = True
 ) -> list[Cause]:
-    """Find the rules of a schema that a CRD may not have; `at` is the place of the schema."""
+    """Return the rules of a schema that a CRD may not have; `at` is the path of the schema."""
     found: list[Cause] = []
     for index, rule in enumerate(schema.get("x-kubernetes-validations", ())):
         place = f"{at}.x-kubernetes-validations[{index}]"
@@ -160,7 +160,7 @@ def _leads_somewhere(schema: _Schema, path: str) -> bool:
 
 
 def _type_error(schema: _Schema, source: str, wanted: str, is_root: bool, is_optional: bool) -> str:
-    """Follow fields through the schema; one that is not there is an error."""
+    """Look up fields in the schema; a missing one is an error."""
     tree = parse(source)
     if tree is None:
         return ""
@@ -177,7 +177,7 @@ def _type_error(schema: _Schema, source: str, wanted: str, is_root: bool, is_opt
 
 
 def _followed(tree: Expression, known: dict[str, _Schema]) -> _Schema:
-    """Return the schema of what an expression gives, empty where nothing is known of it."""
+    """Return the schema of an expression's result, empty where it is not known."""
     if isinstance(tree, Ident):
         return known.get(tree.name, {})
     if isinstance(tree, Select):

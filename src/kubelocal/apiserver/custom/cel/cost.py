@@ -1,9 +1,8 @@
-"""What a rule could cost on the largest object that its schema allows, as Kubernetes estimates it.
+"""The cost of a rule on the largest object that its schema allows, as Kubernetes estimates it.
 
-Whoever writes a definition must bound lists, maps and texts, or a rule that loops over them is
-refused. The figures are those of CEL's own estimate and of Kubernetes' functions. Where the size
-of something is not known here it counts as small: such a rule is accepted, never refused in
-error. Pure.
+The author of a definition must bound lists, maps and texts, or a rule that loops over them is
+refused. The figures are those of CEL's own estimate and of Kubernetes' functions. Where the size of
+a value is not known here it counts as small: such a rule is accepted, never refused in error. Pure.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _REQUEST = 3 * 1024 * 1024  # bytes of the largest request
 _RULE_LIMIT = 10_000_000
 _TOTAL_LIMIT = 100_000_000
 _MOST = 2**64 - 1
-_SHOWN = 4  # so many rules are named when all together cost too much
+_SHOWN = 4  # this many rules are named when all together cost too much
 _TRAVERSAL, _REGEX = 0.1, 0.25
 _MINIMA = {"integer": 1, "number": 1, "boolean": 4, "array": 2, "object": 2, "string": 2}
 _TIMES = {"duration": (3, 32), "date": (12, 12), "date-time": (21, 32)}
@@ -46,7 +45,7 @@ Schema = dict[str, Any]
 
 
 class _Value(Struct, frozen=True):
-    """What an expression costs, how large its result can be, and what describes the result."""
+    """The cost of an expression, the largest size of its result, and the schema of the result."""
 
     cost: int
     size: int = 1
@@ -54,7 +53,7 @@ class _Value(Struct, frozen=True):
 
 
 def cost_problems(schema: Schema, at: str) -> Iterator[Cause]:
-    """Find the rules of a whole schema that cost too much, alone or together."""
+    """Yield the rules of a whole schema that cost too much, alone or together."""
     costs: list[tuple[int, str]] = []
     for place, rule, cost in _rules(schema, at, 1):
         costs.append((cost, place))
@@ -104,7 +103,7 @@ def _rules(schema: Schema, path: str, count: int | None) -> Iterator[tuple[str, 
 
 
 def _smallest(schema: Schema) -> int:
-    """Return how many bytes a value takes at least when it is written as JSON."""
+    """Return the fewest bytes of a value as JSON."""
     if schema.get("x-kubernetes-int-or-string"):
         return 1
     kind = schema.get("type", "")
@@ -120,7 +119,7 @@ def _smallest(schema: Schema) -> int:
 
 
 def _largest(schema: Schema) -> int:
-    """Return how many items, entries or characters a value can have; 0 where none are counted."""
+    """Return the most items, entries or characters of a value; 0 where none are counted."""
     kind = schema.get("type", "")
     if schema.get("x-kubernetes-int-or-string") or kind == "string":
         return _longest(schema)
@@ -149,7 +148,7 @@ def _longest(schema: Schema) -> int:
 
 
 def estimate(schema: Schema, source: str) -> int:
-    """Return what one run of a rule over a value of a schema costs at most."""
+    """Return the highest cost of one run of a rule over a value of a schema."""
     tree = parse(source)
     if tree is None:
         return 0
@@ -175,7 +174,7 @@ class _Estimate:
                 return _field(self.of(operand), field)
             case Listed(items=items):
                 found = [self.of(item) for item in items]
-                # What joins them does not know how long texts are that a rule itself wrote.
+                # Concatenation does not know the length of texts that a rule itself wrote.
                 made = {"type": "array", "items": {_MADE: 1}}
                 return _Value(10 + sum(one.cost for one in found), len(found), made)
             case Mapped(items=items):
@@ -229,7 +228,7 @@ class _Estimate:
         return _Value(cost)
 
 
-# What a macro costs before its loop, in each step beside its argument, and after it.
+# The cost of a macro before its loop, in each step beside its argument, and after it.
 _MACROS = {
     "all": (0, 3, 1),
     "exists": (0, 4, 1),
@@ -253,7 +252,7 @@ def _variables(over: _Value, names: list[str]) -> dict[str, _Value]:
 
 
 def _item(over: _Value) -> _Value:
-    """Return what stands for one item of a list, or one value of a map."""
+    """Return the value of one item of a list, or one value of a map."""
     schema = over.schema or {}
     below = schema.get("items") or schema.get("additionalProperties")
     if not isinstance(below, dict):
@@ -262,7 +261,7 @@ def _item(over: _Value) -> _Value:
 
 
 def _of_unknown_size(over: _Value) -> int:
-    """Return the size of an item for functions that look at declared lists only."""
+    """Return the size of an item for functions that consider declared lists only."""
     item = _item(over)
     return _MOST if item.schema is not None and _MADE in item.schema else item.size
 
@@ -281,7 +280,7 @@ def _field(of: _Value, name: str) -> _Value:
 
 
 def _function(name: str, target: _Value | None, args: list[_Value]) -> _Value:
-    """Return what one call costs by itself, and its result."""
+    """Return the cost of one call by itself, and its result."""
     if name.startswith(("_", "@")):
         return _operator(name, args)
     subject = target or (args[0] if args else _Value(0))
@@ -316,7 +315,7 @@ def _operator(name: str, args: list[_Value]) -> _Value:
 
 
 def _method(name: str, target: _Value, args: list[_Value]) -> _Value:
-    """Return what a function of texts or lists costs that is called on one."""
+    """Return the cost of a method of texts or lists."""
     first = args[0].size if args else 0
     match name:
         case "startsWith" | "endsWith":

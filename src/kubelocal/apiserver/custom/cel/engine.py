@@ -1,7 +1,7 @@
-"""The CEL engine, loaded without the command line that its package brings along.
+"""The CEL engine, loaded without the command line of its package.
 
-Importing the package `cel` imports its interactive shell: two seconds for something that no one
-here uses. Its compiled module stands alone, so it is loaded by its file.
+Importing the package `cel` imports its interactive shell, which takes two seconds and is not used
+here. Its compiled module works alone, so it is loaded by its file.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The functions that Kubernetes adds to CEL, for rules in CRDs: texts, lists, numbers, quantities.
 
-A quantity is carried as a small map with one hidden key, so that equality works on it.
+A quantity is represented as a small map with one hidden key, so that equality works on it.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _is_sorted(items: list[Any]) -> bool:
 
 
 def _optional(container: Any, key: Any) -> Any:
-    """Select from a map, a list, or an optional one; the source writes `.?key` and `[?key]`."""
+    """Select from a map, a list, or an optional one; in sources it is `.?key` and `[?key]`."""
     if isinstance(container, cel.OptionalValue):
         if not container.has_value():
             return cel.OptionalValue.none()
@@ -101,7 +101,7 @@ def _optional(container: Any, key: Any) -> Any:
 
 
 def _counted(count: int) -> list[int]:
-    """Return the numbers below a count; too many would cost more than a rule may."""
+    """Return the numbers below a count; too many would exceed the cost limit of a rule."""
     if count > _MOST_NUMBERS:
         raise ValueError(f"operation cancelled: actual cost limit exceeded by a list of {count}")
     return list(range(count))

@@ -1,4 +1,4 @@
-"""Where in a schema rules are, found once for each schema, so that a write looks nowhere else."""
+"""The parts of a schema that have rules, found once for each schema; writes skip the rest."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class Place(Struct, frozen=True):
     rest: Place | None  # of a map, or of an object with fields that are not named
 
     def below(self, name: str) -> tuple[Place | None, bool]:
-        """Return what is below a name, if there are rules, and whether it is a named field."""
+        """Return the part below a name, if it has rules, and whether it is a named field."""
         if name in self.schema.get("properties", ()):
             return self.fields.get(name), True
         return self.rest, False
 
 
 def has_rules(schema: _Schema) -> bool:
-    """Tell whether a schema has rules itself."""
+    """Return whether a schema has rules itself."""
     return bool(schema.get("x-kubernetes-validations"))
 
 

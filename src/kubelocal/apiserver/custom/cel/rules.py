@@ -1,9 +1,9 @@
 """The rules of a schema (x-kubernetes-validations), written in CEL.
 
-`evaluate` tells which rules a value breaks; a rule that looks at `oldSelf` is only asked where
-there is an old counterpart, and other rules do not complain about what did not change.
-`compile_rules` tells which rules a CRD may not have. Compiled rules are kept, so that a second
-object of a kind costs microseconds, and so is what they said of the same values. Pure.
+`evaluate` returns the rules that a value violates; a rule that uses `oldSelf` runs only where there
+is an old counterpart, and other rules do not run on unchanged values. `compile_rules` returns the
+rules that a CRD may not have. Compiled rules are cached, so that a second object of a kind costs
+microseconds, and so are their results for the same values. Pure.
 """
 
 from __future__ import annotations
@@ -52,15 +52,15 @@ _UNCHECKED = (
 
 
 def evaluate(schema: dict[str, Any], value: Any, old: Any) -> list[Cause]:
-    """Find the rules that a value breaks; `old` is nothing when the object is created."""
+    """Return the rules that a value violates; `old` is nothing when the object is created."""
     before = ABSENT if old is None else old
     return list(_walk(places(schema), value, before, "", is_root=True))
 
 
 def find_violations(schema: dict[str, Any], value: Any, old: Any) -> list[Cause]:
-    """Find all that a custom resource breaks, of its schema and of its rules.
+    """Return all violations of a custom resource, of its schema and of its rules.
 
-    Rules are not asked about a value of the wrong shape; the last cause says so then.
+    Rules do not run on a value of the wrong shape; the last cause says so then.
     """
     found = validate(schema, value, old)
     if not places(schema).is_ruled:
@@ -70,8 +70,8 @@ def find_violations(schema: dict[str, Any], value: Any, old: Any) -> list[Cause]
     return found + evaluate(schema, value, old)
 
 
-def _told(variables: dict[str, Any]) -> Any:
-    """Return what rules are run with: to make it costs more than to run one."""
+def _context(variables: dict[str, Any]) -> Any:
+    """Return the context that rules run with: making it costs more than running one."""
     return cel.Context(variables=variables, functions=LIBRARY)
 
 
@@ -106,7 +106,7 @@ def _walk_object(place: Place, value: dict[str, Any], old: Any, path: str) -> It
 
 
 class _Answer(Struct, frozen=True):
-    """What rules said of a value; it keeps them, since it is found by their identity."""
+    """The result of rules for a value; it keeps both alive, since they are found by identity."""
 
     holder: dict[str, Any]
     schema: dict[str, Any]
@@ -127,9 +127,9 @@ def _check(
     ratchet: bool,
     is_root: bool,
 ) -> tuple[Cause, ...]:
-    """Ask the rules of one place; what they said of the same values before is not asked again."""
+    """Run the rules of one place; the results for the same values are cached."""
     rules = [(rule, compiled(rule["rule"])) for rule in holder["x-kubernetes-validations"]]
-    if ratchet:  # what did not change is not asked again: most writes change the status alone
+    if ratchet:  # unchanged values are not checked again: most writes change only the status
         rules = [(rule, ready) for rule, ready in rules if ready.uses_old]
     if not rules:
         return ()
@@ -137,10 +137,13 @@ def _check(
     now = _part(value, fields)
     before = old if old is ABSENT else _part(old, fields)
     try:
-        told = (msgspec.json.encode(now), b"" if before is ABSENT else msgspec.json.encode(before))
+        encoded = (
+            msgspec.json.encode(now),
+            b"" if before is ABSENT else msgspec.json.encode(before),
+        )
     except (OverflowError, TypeError, ValueError):
         return tuple(_asked(rules, schema, now, before, path, is_root=is_root))
-    key = (id(holder), id(schema), path, ratchet, is_root, *told)
+    key = (id(holder), id(schema), path, ratchet, is_root, *encoded)
     known = _ANSWERS.get(key)
     if known is None:
         while len(_ANSWERS) >= _MOST_ANSWERS:
@@ -161,23 +164,23 @@ def _asked(
 ) -> Iterator[Cause]:
     now = to_cel(schema, value, is_root=is_root)
     before = None if old is ABSENT else to_cel(schema, old, is_root=is_root)
-    told = _told({"self": now, "oldSelf": before})
+    fallback = _context({"self": now, "oldSelf": before})
     for rule, ready in rules:
         is_optional = bool(rule.get("optionalOldSelf"))
         if ready.uses_old and (old is ABSENT or old is None) and not is_optional:
             continue
-        context = told
+        context = fallback
         if is_optional:
             none = cel.OptionalValue.none()
             past = none if before is None else cel.OptionalValue.of(before)
-            context = _told({"self": now, "oldSelf": past})
+            context = _context({"self": now, "oldSelf": past})
         cause = _judge(rule, ready, context, path or "<nil>", schema)
         if cause is not None:
             yield cause
 
 
 def _fields(rules: Iterable[dict[str, Any]]) -> frozenset[str] | None:
-    """Return the fields that rules speak of; nothing where they may look at all there is."""
+    """Return the fields that rules use; nothing where they may use all."""
     found: set[str] = set()
     for rule in rules:
         for source in (rule["rule"], rule.get("messageExpression", "")):
@@ -189,7 +192,7 @@ def _fields(rules: Iterable[dict[str, Any]]) -> frozenset[str] | None:
 
 
 def _part(value: Any, fields: frozenset[str] | None) -> Any:
-    """Return a value with these fields alone."""
+    """Return a value with only these fields."""
     if fields is None or not isinstance(value, dict):
         return value
     return {name: item for name, item in value.items() if escaped(name) in fields}
@@ -198,7 +201,7 @@ def _part(value: Any, fields: frozenset[str] | None) -> Any:
 def _judge(
     rule: dict[str, Any], ready: Rule, context: Any, path: str, schema: dict[str, Any]
 ) -> Cause | None:
-    """Run one rule; what goes wrong while it runs counts against the value."""
+    """Run one rule; an error while it runs is a violation."""
     kind = schema.get("type", "")
     if ready.program is None:
         return invalid(path, kind, f"rule compile error: {ready.error}")

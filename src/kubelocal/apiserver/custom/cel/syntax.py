@@ -1,7 +1,7 @@
-"""The syntax of CEL: from the text of a rule to a tree of what it calls, and on what.
+"""The syntax of CEL: from the text of a rule to its syntax tree.
 
-The engine that runs rules shows no tree, and what a rule may cost cannot be told without one.
-Operators are calls, as in CEL itself: `a && b` is a call of `_&&_`. Pure.
+The engine that runs rules shows no tree, which the estimate of costs needs. Operators are calls, as
+in CEL itself: `a && b` is a call of `_&&_`. Pure.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Ident(Struct, frozen=True):
 
 
 class Select(Struct, frozen=True):
-    """A field of something."""
+    """A field of an expression."""
 
     operand: Expression
     field: str
@@ -57,13 +57,13 @@ class Call(Struct, frozen=True):
 
 
 class Listed(Struct, frozen=True):
-    """A list written out."""
+    """A list literal."""
 
     items: tuple[Expression, ...]
 
 
 class Mapped(Struct, frozen=True):
-    """A map (or a message) written out, keys and values in turn."""
+    """A map (or message) literal, keys and values in turn."""
 
     items: tuple[Expression, ...]
 
@@ -73,7 +73,7 @@ Expression = Literal | Ident | Select | Call | Listed | Mapped
 
 @lru_cache(maxsize=1024)
 def parse(source: str) -> Expression | None:
-    """Return the tree of a rule, or nothing for what is no CEL as far as this parser knows."""
+    """Return the tree of a rule, or nothing for what this parser cannot read."""
     try:
         reader = _Reader(source)
         found = reader.expression()
@@ -91,7 +91,7 @@ class _Reader:
         while place < len(source):
             match = _TOKEN.match(source, place)
             if match is None or match.lastgroup is None:
-                raise ValueError(f"nothing of CEL stands at {place}")
+                raise ValueError(f"no CEL token at {place}")
             self._tokens.append((match.lastgroup, match[match.lastgroup]))
             place = match.end()
 
@@ -106,7 +106,7 @@ class _Reader:
         return text if kind in {"sign", "name"} else ""
 
     def _take(self, *wanted: str) -> str:
-        """Read past one of these signs, if it comes next."""
+        """Read one of these signs, if it comes next."""
         found = self._peek()
         if found and found in wanted:
             self._at += 1
@@ -183,7 +183,7 @@ class _Reader:
             raise ValueError("it ends too early")
         kind, text = self._tokens[self._at]
         if kind == "sign":
-            raise ValueError(f"{text} stands where a value is expected")
+            raise ValueError(f"expected a value, found {text}")
         self._at += 1
         if kind != "name":
             return _constant(kind, text)

@@ -25,7 +25,7 @@ _ESCAPED = re.compile(r"__|[.\-/]")
 
 
 def escaped(name: str) -> str:
-    """Give the name under which a rule reaches a field."""
+    """Return the name of a field in rules."""
     if name in _KEYWORDS:
         return f"__{name}__"
     if "__" not in name and _IDENTIFIER.fullmatch(name):

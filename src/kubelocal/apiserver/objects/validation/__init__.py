@@ -1,4 +1,4 @@
-"""What is wrong with an object of a built-in kind: functions from an object to problems; pure.
+"""Validation of objects of built-in kinds: functions from an object to problems; pure.
 
-Called by `objects.builtin`; begin with `problems`, which knows the function of each kind.
+Called by `objects.questions`; begin with `kinds.problems`, which has the function of each kind.
 """

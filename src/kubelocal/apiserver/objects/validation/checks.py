@@ -65,7 +65,7 @@ def _laid_out(table: Any) -> Any:
 
 
 def find(table: Any, path: str, value: Any) -> Iterator[Cause]:
-    """Find what is wrong with a value, by its table or the name of one."""
+    """Yield what is wrong with a value, by its table or the name of one."""
     if isinstance(table, str):
         check = _check_of(table)
         yield from check(path, value) if callable(check) else find(check, path, value)
@@ -86,7 +86,7 @@ def find(table: Any, path: str, value: Any) -> Iterator[Cause]:
 
 @cache
 def _check_of(text: str) -> Any:
-    """Return the table or the check that a text in a table stands for."""
+    """Return the table or the check that a text in a table names."""
     if found := _RANGE.fullmatch(text):
         return _between(int(found[1]), int(found[2]) if found[2] else None)
     if "|" in text:
@@ -116,7 +116,7 @@ def _between(least: int, most: int | None) -> Check:
 
 
 def one_of(*choices: str) -> Check:
-    """A text that is one of a few."""
+    """A text that is one of several."""
 
     def check(path: str, value: Any) -> Iterator[Cause]:
         if value not in choices:
@@ -134,7 +134,7 @@ def _named(kind: str) -> Check:
 
 
 def _port_name(path: str, value: str) -> Iterator[Cause]:
-    """A name of a port, as services can refer to it."""
+    """The name of a port, as services refer to it."""
     if len(value) > 15:
         yield invalid(path, value, "must be no more than 15 characters")
     if re.search(r"[^-a-z0-9]", value):
@@ -152,7 +152,7 @@ def target_port(path: str, value: Any) -> Iterable[Cause]:
 
 
 def address(path: str, value: str) -> Iterator[Cause]:
-    """An address of IPv4 or IPv6."""
+    """An IPv4 or IPv6 address."""
     try:
         ipaddress.ip_address(value)
     except ValueError:
@@ -161,7 +161,7 @@ def address(path: str, value: str) -> Iterator[Cause]:
 
 
 def _count_or_percent(path: str, value: Any) -> Iterator[Cause]:
-    """A number that is not negative, or a share of at most all."""
+    """A number that is not negative, or a percentage of at most 100."""
     if isinstance(value, str) and not _PERCENT.fullmatch(value):
         text = "a valid percent string must be a numeric string followed by an ending '%'"
         yield invalid(path, value, text)
@@ -180,7 +180,7 @@ def amounts(path: str, found: Mapping[str, Any]) -> Iterator[Cause]:
 
 
 def config_key(path: str, key: str) -> Iterator[Cause]:
-    """A key of a ConfigMap or Secret, which must be fit to be a file name."""
+    """A key of a ConfigMap or Secret, which must be valid as a file name."""
     if len(key) > 253:
         yield invalid(path, key, "must be no more than 253 characters")
     if not _KEY.fullmatch(key):
@@ -218,7 +218,7 @@ def _selector(path: str, found: Mapping[str, Any]) -> Iterator[Cause]:
 
 
 def template_labels(spec: Mapping[str, Any], kind: str) -> Iterator[Cause]:
-    """A workload's selector must be there and match its own pods."""
+    """A workload's selector must exist and match its own pods."""
     wanted = spec.get("selector")
     found = list(_selector("spec.selector", wanted or {}))
     yield from found

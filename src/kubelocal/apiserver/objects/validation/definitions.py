@@ -1,4 +1,4 @@
-"""What is checked in CustomResourceDefinitions beyond single fields."""
+"""Checks of CustomResourceDefinitions beyond single fields."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _APPROVED = "api-approved.kubernetes.io"
 
 
 def check_definition(crd: Object, old: Object | None) -> Iterator[Cause]:
-    """Check a definition: its name, its versions and their schemas, and what may not change."""
+    """Check a definition: its name, its versions and their schemas, and forbidden changes."""
     spec, metadata = crd.get("spec") or {}, crd.get("metadata") or {}
     names, group = spec.get("names") or {}, spec.get("group", "")
     if metadata.get("name") != f"{names.get('plural', '')}.{group}":
@@ -58,13 +58,13 @@ def _check_versions(spec: Object, old: Object | None) -> Iterator[Cause]:
             yield required(path)
             continue
         if known.get(version.get("name")) == version["schema"]:
-            continue  # it was judged when it was new
+            continue  # it was checked when it was new
         found = check_structural(schema, path) or compile_rules(schema, at=path)
         yield from found or cost_problems(schema, path)
 
 
 def _check_change(spec: Object, old: Object) -> Iterator[Cause]:
-    """Once names are taken, group, kind, scope and plural stay."""
+    """Once names are accepted, group, kind, scope and plural stay."""
     before, conditions = old.get("spec") or {}, (old.get("status") or {}).get("conditions") or ()
     names, old_names = spec.get("names") or {}, before.get("names") or {}
     yield from immutable("spec.group", spec.get("group"), before.get("group"))

@@ -1,4 +1,4 @@
-"""What is checked in built-in kinds beyond single fields: rules between fields, and of changes."""
+"""Checks of built-in kinds beyond single fields: rules between fields, and of changes."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _MUTABLE = (
 
 
 def problems(group: str, kind: str, document: Object, old: Object | None) -> list[Cause]:
-    """Find what is wrong with an object, or with its change if `old` is given."""
+    """Return what is wrong with an object, or with its change if `old` is given."""
     found = list(find(f"{kind}.{group}" if group else kind, "", document))
     for rule in _RULES.get((group, kind), ()):
         found += rule(document, old)
@@ -67,7 +67,7 @@ def problems(group: str, kind: str, document: Object, old: Object | None) -> lis
 
 
 def _fixed(*paths: str) -> _Rule:
-    """Give the rule that fields may not change."""
+    """Return the rule that fields may not change."""
 
     def rule(new: Object, old: Object | None) -> Iterator[Cause]:
         for path in paths if old is not None else ():
@@ -81,7 +81,7 @@ def _fixed(*paths: str) -> _Rule:
 
 
 def _service(service: Object, old: Object | None) -> Iterator[Cause]:
-    """Check the ports of a Service, and that an address once given stays."""
+    """Check the ports of a Service, and that its cluster IP stays."""
     spec, before = service.get("spec") or {}, (old or {}).get("spec") or {}
     kind, ip = spec.get("type", "ClusterIP"), spec.get("clusterIP", "")
     ports = spec.get("ports") or []
@@ -153,7 +153,7 @@ def _network(cidr: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
 
 
 def _data(data_path: str) -> _Rule:
-    """Give the check of the keys and the size of a ConfigMap or a Secret."""
+    """Return the check of the keys and the size of a ConfigMap or a Secret."""
 
     def rule(new: Object, old: Object | None) -> Iterator[Cause]:
         size = 0
@@ -203,7 +203,7 @@ def _secret(secret: Object, old: Object | None) -> Iterator[Cause]:
 
 
 def _claim(claim: Object, old: Object | None) -> Iterator[Cause]:
-    """Check a PersistentVolumeClaim; bound, it may only grow."""
+    """Check a PersistentVolumeClaim; a bound one may only grow."""
     spec, before = claim.get("spec") or {}, (old or {}).get("spec") or {}
     size = _size(spec)
     if size is None:
@@ -255,7 +255,7 @@ def _class(found: Object, old: Object | None) -> Iterator[Cause]:
 
 
 def _template(kind: str) -> _Rule:
-    """Give the check of what a workload selects and runs."""
+    """Return the check of a workload's selector and template."""
 
     def rule(workload: Object, _: Object | None) -> Iterator[Cause]:
         spec = workload.get("spec") or {}
@@ -307,7 +307,7 @@ def _deployment(deployment: Object, _: Object | None) -> Iterator[Cause]:
 
 
 def _job(job: Object, old: Object | None) -> Iterator[Cause]:
-    """Check a Job; its pods are what they were when it was created."""
+    """Check a Job; its template must not change."""
     spec, before = job.get("spec") or {}, (old or {}).get("spec") or {}
     template = (spec.get("template") or {}).get("spec") or {}
     yield from check_pod_spec("spec.template.spec", template)

@@ -1,4 +1,4 @@
-"""What is checked in pods and in the templates of pods."""
+"""Checks of pods and of pod templates."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ _UPDATE = (
 
 
 def check_pod(pod: dict[str, Any], old: dict[str, Any] | None) -> Iterator[Cause]:
-    """Check a pod, and on update that only what may change does."""
+    """Check a pod, and on update that only mutable fields change."""
     spec, before = pod.get("spec") or {}, (old or {}).get("spec") or {}
     if old is not None and spec == before:
-        return  # it was checked when it came
+        return  # it was checked when it was created
     yield from check_pod_spec("spec", spec)
     if old is None:
         return
@@ -56,7 +56,7 @@ def check_pod(pod: dict[str, Any], old: dict[str, Any] | None) -> Iterator[Cause
 
 
 def _fixed(spec: dict[str, Any], old: dict[str, Any]) -> dict[str, Any]:
-    """Leave out of a spec what may change."""
+    """Return a spec without its mutable fields."""
     free = {"activeDeadlineSeconds", "tolerations", "schedulingGates"}
     if spec.get("terminationGracePeriodSeconds") == 1:
         before = old.get("terminationGracePeriodSeconds")
@@ -74,7 +74,7 @@ def _fixed(spec: dict[str, Any], old: dict[str, Any]) -> dict[str, Any]:
 def check_pod_spec(
     path: str, spec: dict[str, Any], claims: frozenset[str] = frozenset()
 ) -> Iterator[Cause]:
-    """Check what a pod is to run; `claims` are volumes that its workload will add."""
+    """Check the spec of a pod; `claims` are volumes that its workload will add."""
     yield from find("#pod", path, spec)
     volumes = {volume.get("name") for volume in spec.get("volumes") or ()} | claims
     seen: set[str] = set()

@@ -1,4 +1,4 @@
-"""The processes the keeper looks after, and what is kept on disk about each.
+"""The processes of the keeper, and their records on disk.
 
 A process is recorded before it is announced (`run/ID`: pid and start time), and its end is
 recorded before it is announced (`ended/ID`), so that neither is lost when the agent, or the keeper
@@ -46,18 +46,18 @@ class Child:
     log: LogFile | None = None
     pipes: dict[int, str] = field(default_factory=dict)
     exited: bool = False
-    report: Callable[[], None] | None = None  # reads how its start went, once
+    report: Callable[[], None] | None = None  # reads the result of its start, once
 
     @property
     def is_container(self) -> bool:
-        """Whether its end is the end of everything that shares its mark."""
+        """Whether its end is the end of every process with the same mark."""
         return not self.spec.get("guest")
 
     def hold_tree(self) -> None:
-        """Remember the child's mount tree, and keep it open until its family is ended.
+        """Record the child's mount namespace, and keep it open until its family is ended.
 
-        The kernel gives the number of a tree that is gone to the next one, of whomever: without
-        the hold, the end of this child could be the end of a stranger.
+        The kernel reuses the number of a namespace that is gone: without this, the end of this
+        child could end processes of another container.
         """
         path = f"/proc/{self.pid}/ns/mnt"
         try:
@@ -67,14 +67,14 @@ class Child:
             self.release_tree()
 
     def release_tree(self) -> None:
-        """Let go of the mount tree; from now on its number means nothing."""
+        """Close the mount namespace; its number may be reused from now on."""
         self.tree = None
         if self.tree_descriptor is not None:
             os.close(self.tree_descriptor)
             self.tree_descriptor = None
 
     def end_family(self, others: Collection[int] = ()) -> None:
-        """Kill whatever is left of it; `others` are the sessions of other children."""
+        """Kill all remaining processes of it; `others` are the sessions of other children."""
         Family(
             self.mark,
             leader=self.pid,
@@ -84,7 +84,7 @@ class Child:
         ).end()
 
     def drain(self, descriptor: int, *, most: int) -> bool:
-        """Move output from a pipe to the log; return whether the pipe still lives."""
+        """Move output from a pipe to the log; return whether the pipe is still open."""
         for _ in range(most):
             try:
                 chunk = os.read(descriptor, 65536)
@@ -102,7 +102,7 @@ class Child:
 
 
 def write_record(path: str, record: dict[str, Any]) -> None:
-    """Write a record whole or not at all; a full disk is survived."""
+    """Write a record whole or not at all; errors of a full disk are ignored."""
     try:
         with open(f"{path}.new", "w") as handle:
             json.dump(record, handle)
@@ -130,10 +130,10 @@ def forget(path: str) -> None:
 
 
 def read_name(folder: str) -> str:
-    """Return the name of this folder's keepers, which no other folder's have; it is drawn once.
+    """Return the name of this folder's keepers, unique on the machine; it is drawn once.
 
-    Identities are unique for those who give them, and marks must be on the whole machine: whoever
-    carries a mark is killed for it.
+    Identities are unique only within their agent, and marks must be unique on the whole machine:
+    every process that carries the mark of a container is killed with it.
     """
     path = f"{folder}/name"
     record = read_record(path)
@@ -146,7 +146,7 @@ def read_name(folder: str) -> str:
 
 
 def mark_of(keeper: str, identity: str) -> str:
-    """Return the mark of a container: with it a new keeper finds what an earlier one started."""
+    """Return the mark of a container, by which a new keeper finds its processes."""
     return f"{keeper}.{identity}"
 
 
@@ -154,7 +154,7 @@ def end_strays(folder: str, keeper: str) -> None:
     """End what an earlier keeper left running, and record that it was killed.
 
     Called by a new keeper before it serves: a process whose keeper died has lost its log and the
-    parent that would learn its exit code, so it is not adopted but ended.
+    parent that would read its exit code, so it is not adopted but ended.
     """
     running, ended = f"{folder}/run", f"{folder}/ended"
     for identity in os.listdir(running):

@@ -1,7 +1,7 @@
-"""Find and end every process of a container, whatever it forked or detached.
+"""Finds and ends every process of a container, whatever it forked or detached.
 
 A process belongs to a container when it is in its session, carries its mark in the environment,
-shares its private mount tree, or sits in its cgroup.
+is in its private mount namespace, or in its cgroup.
 """
 
 # ruff: noqa: PTH115
@@ -21,7 +21,7 @@ __all__ = ["MARK", "Family", "start_ticks"]
 MARK = "KUBELOCAL_CONTAINER"
 """The environment variable that names the container a process belongs to, and its keeper."""
 
-_GONE_WITHIN = 5.0  # a server with much memory, or a busy machine, takes its time
+_GONE_WITHIN = 5.0  # a server with much memory, or a busy machine, takes longer
 
 
 def start_ticks(pid: int) -> int | None:
@@ -69,10 +69,10 @@ def _in_cgroups(folders: Sequence[str]) -> set[int]:
 
 @dataclass(frozen=True)
 class Family:
-    """The processes of one container, and how to tell them from all others.
+    """The processes of one container, and how to distinguish them from all others.
 
-    `mark` is what they carry; `leader` is the first of them, whose pid must be known to be still
-    its own; `others` are the sessions of other containers: who is in one of them is not of this.
+    `mark` is in their environment; `leader` is the first of them, whose pid must still be its own;
+    `others` are the sessions of other containers: a process in one of them does not belong to this.
     """
 
     mark: str
@@ -95,14 +95,14 @@ class Family:
             return False
         session = int(fields[3])
         if self.leader is not None and self.leader in (pid, session):
-            return True  # the leader has no session of its own before it ran for the first time
+            return True  # the leader has no session before it ran for the first time
         if session in self.others:
             return False
         in_tree = self.tree is not None and _tree_of(pid) == self.tree != _tree_of(os.getpid())
         return in_tree or _carries(pid, f"{MARK}={self.mark}".encode())
 
     def end(self) -> int:
-        """Kill every process, again and again until none is left; return how many."""
+        """Kill every process repeatedly until none is left; return how many."""
         ended: set[int] = set()
         deadline = time.monotonic() + _GONE_WITHIN
         pause = 0.0
@@ -115,11 +115,11 @@ class Family:
         return len(ended)
 
     def _kill(self, pid: int) -> None:
-        """Kill a member; never whoever got its pid after it was found to be one."""
+        """Kill a member; never a process that got its pid later."""
         try:
             process = os.pidfd_open(pid)
         except OSError as error:
-            if error.errno == errno.ENOSYS:  # this kernel has no hold on a process but its pid
+            if error.errno == errno.ENOSYS:  # this kernel identifies a process only by its pid
                 _send_kill(pid)
             return
         try:

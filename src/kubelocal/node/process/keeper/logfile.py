@@ -1,10 +1,10 @@
 """Container logs on disk: one line a line, with its time and stream, rotated by size.
 
-The layout is the one container runtimes write: `TIME STREAM F|P TEXT`, where `P` marks a piece of
-a line that goes on. Numbered files (`0.log.1` is the youngest) hold what was rotated away.
+The format is that of container runtimes: `TIME STREAM F|P TEXT`, where `P` marks a piece of a line
+that continues. Numbered files (`0.log.1` is the youngest) are the rotated ones.
 """
 
-# The keeper does without pathlib, for its start counts in every pod that waits for it.
+# The keeper does not use pathlib: every pod waits for its start.
 # ruff: noqa: PTH105, PTH110
 
 from __future__ import annotations

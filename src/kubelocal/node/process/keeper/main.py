@@ -1,9 +1,9 @@
 """The keeper's loop: requests from the agent, output of children, ends of children.
 
-One packet is one JSON message. A request carries `seq` and is answered once, to who sent it, with
-the same `seq`; ends are announced as `{"ended": ID, ...}` to whoever is connected, and stay on disk
-until the agent says `forget`. Messages that a peer has no room for wait for it; a peer that leaves
-too many unread is cut off, and reads the whole list when it connects again.
+One packet is one JSON message. A request carries `seq` and gets one response, to its sender, with
+the same `seq`; ends are announced as `{"ended": ID, ...}` to all connected peers, and stay on disk
+until the agent sends `forget`. Messages wait while the buffer of a peer is full; a peer that leaves
+too many unread is disconnected, and reads the whole list when it connects again.
 """
 
 # ruff: noqa: PTH101, PTH103
@@ -47,8 +47,8 @@ _MOST_UNREAD = 100_000
 class Keeper:
     """Parent of all pod processes.
 
-    Guarantees: a start is answered only when the program runs or could not; the end of a container
-    ends its whole family before it is announced; no end is forgotten before the agent says so.
+    Guarantees: a start is confirmed only when the program runs or could not; the end of a container
+    ends its whole family before it is announced; no end is forgotten before the agent requests it.
     """
 
     def __init__(self, folder: str) -> None:
@@ -57,7 +57,7 @@ class Keeper:
         self._selector = selectors.DefaultSelector()
         self._children: dict[int, Child] = {}
         self._by_identity: dict[str, Child] = {}
-        self._peers: dict[socket.socket, deque[bytes]] = {}  # each with what it has no room for
+        self._peers: dict[socket.socket, deque[bytes]] = {}  # each with its pending messages
         self._asking: socket.socket
         self._stopping = False
         self._verbs: dict[str, Callable[[dict[str, Any], list[int]], dict[str, Any] | None]] = {
@@ -71,7 +71,7 @@ class Keeper:
         }
 
     def serve(self, listener: socket.socket) -> None:
-        """Serve until told to quit."""
+        """Serve until a quit request."""
         wake, woken = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -81,10 +81,10 @@ class Keeper:
             self._take_turn(None)
 
     def _take_turn(self, timeout: float | None) -> None:
-        """Do what is to be done, in the order of its coming.
+        """Handle all ready events, in the order of their arrival.
 
-        What is done first may close what comes later in the same turn, and open something else
-        under its number: that is not what was ready.
+        An earlier event may close the descriptor of a later one in the same turn, and open another
+        under its number: that one was not ready.
         """
         for key, _ in self._selector.select(timeout):
             if self._selector.get_map().get(key.fd) is key:
@@ -123,7 +123,7 @@ class Keeper:
             os.close(descriptor)
 
     def _serve(self, peer: socket.socket, packet: bytes, descriptors: list[int]) -> None:
-        """Answer one request; whatever it is, it is not the end of the keeper and all its pods."""
+        """Handle one request; an error must not end the keeper and all its pods."""
         sequence: Any = None
         try:
             request = json.loads(packet)
@@ -151,7 +151,7 @@ class Keeper:
             self._flush(peer)
 
     def _flush(self, peer: socket.socket) -> None:
-        """Send what waits for a peer, as far as it has room."""
+        """Send pending messages to a peer, as far as its buffer has space."""
         unread = self._peers[peer]
         while unread:
             try:
@@ -159,7 +159,7 @@ class Keeper:
             except BlockingIOError:
                 break
             except OSError:
-                unread.clear()  # it is gone, which reading will tell
+                unread.clear()  # it is gone, as the next read will show
                 break
             unread.popleft()
         wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if unread else 0)
@@ -178,7 +178,7 @@ class Keeper:
                 message = f"container {spec['join_id']} is not running"
                 return {"error": {"stage": "join", "errno": 3, "message": message}}
             spec["join"] = host.pid
-        # What a guest leaves behind ends with the container.
+        # Processes that a guest leaves behind end with the container.
         spec["env"][MARK] = mark_of(self._name, spec.get("join_id") or identity)
         log: LogFile | None = None
         reading: dict[int, str] = {}
@@ -219,7 +219,7 @@ class Keeper:
 
     def _record(self, child: Child) -> None:
         if not child.is_container:
-            return  # a guest ends with its container, by the mark it carries
+            return  # a guest ends with its container, by its mark
         record = {
             "pid": child.pid,
             "started": child.started,
@@ -256,7 +256,7 @@ class Keeper:
             answer = {"pid": child.pid, "started": child.started}
         if child.is_container:
             outcome = f"failed: {text!r}" if text else f"pid={child.pid}"
-            _say(f"started container={child.identity} {outcome}")
+            _log(f"started container={child.identity} {outcome}")
         self._answer(peer, {"seq": seq, **answer})
 
     def _signal(self, request: dict[str, Any], _: list[int]) -> dict[str, Any]:
@@ -270,13 +270,13 @@ class Keeper:
         child = self._by_identity.get(request["id"])
         if child is not None and not child.exited:
             child.end_family(self._sessions_beside(child))
-            self._reap(None)  # whoever asked may list next, and must not find it running
+            self._reap(None)  # the sender may list next, and must not find it running
         return {}
 
     def _sessions_beside(self, child: Child) -> set[int]:
-        """The sessions of other containers: who is in one of them is not of this one.
+        """The sessions of other containers: a process in one of them does not belong to this one.
 
-        Guests count as their own: what they left behind is found by its mark.
+        Guests count as its own: the processes that they leave behind are found by the mark.
         """
         return {
             pid
@@ -304,7 +304,7 @@ class Keeper:
         return {}
 
     def _quit(self, _: dict[str, Any], __: list[int]) -> dict[str, Any]:
-        _say(f"told to quit processes={len(self._children)}")
+        _log(f"quitting processes={len(self._children)}")
         for child in list(self._children.values()):
             child.end_family()
         self._reap(None)
@@ -313,7 +313,7 @@ class Keeper:
         return {}
 
     def _end_orphans(self) -> None:
-        """Kill processes that detached themselves so well that only parenthood is left."""
+        """Kill detached processes that are only known as children of this process."""
         try:
             with open(f"/proc/self/task/{os.getpid()}/children") as handle:
                 orphans = [int(pid) for pid in handle.read().split()]
@@ -347,7 +347,7 @@ class Keeper:
     def _finish(self, child: Child, code: int) -> None:
         child.exited = True
         if child.report is not None:
-            child.report()  # what never started has not ended
+            child.report()  # a process that never started has not ended
         child.release_tree()
         for descriptor in list(child.pipes):
             child.drain(descriptor, most=1024)
@@ -359,14 +359,14 @@ class Keeper:
         if child.is_container and not child.spec.get("failed"):
             write_record(f"{self._folder}/ended/{child.identity}", record)
         if child.is_container:
-            _say(f"ended container={child.identity} code={code}")
+            _log(f"ended container={child.identity} code={code}")
             forget(f"{self._folder}/run/{child.identity}")
         for peer in list(self._peers):
             self._answer(peer, {"ended": child.identity, **record})
 
 
-def _say(text: str) -> None:
-    """Write a line to the keeper's log; a disk that is full costs the line and nothing else."""
+def _log(text: str) -> None:
+    """Write a line to the keeper's log; on a full disk only the line is lost."""
     now = time.time()
     stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now))
     line = f"{stamp}.{int(now % 1 * 1000):03d}Z INFO    {text}\n"
@@ -392,17 +392,17 @@ def _pipes() -> tuple[tuple[int, int, int], dict[int, str]]:
 
 
 def main(folder: str, lock: int) -> int:
-    """Be the keeper of one folder, whose lock was taken by who started this."""
+    """Run the keeper of one folder; its lock was taken by the process that started this."""
     os.set_inheritable(lock, False)
     for name in ("run", "ended"):
         os.makedirs(f"{folder}/{name}", mode=0o700, exist_ok=True)
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
     namespaces.become_subreaper()
-    _say(f"keeper started pid={os.getpid()}")
+    _log(f"keeper started pid={os.getpid()}")
     end_strays(folder, read_name(folder))
     place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    address = f"/proc/self/fd/{place}/socket"  # a socket's path may be no longer than 107 bytes
+    address = f"/proc/self/fd/{place}/socket"  # the path of a socket may have at most 107 bytes
     forget(f"{folder}/socket")
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     listener.bind(address)
@@ -410,12 +410,12 @@ def main(folder: str, lock: int) -> int:
     listener.listen(8)
     write_record(f"{folder}/keeper", {"pid": os.getpid(), "started": start_ticks(os.getpid())})
     gc.collect()
-    gc.freeze()  # what never changes is not copied for every child
+    gc.freeze()  # constant objects are not copied for every child
     keeper = Keeper(folder)
     keeper.serve(listener)
     forget(f"{folder}/socket")
     forget(f"{folder}/keeper")
     listener.close()
     os.close(lock)
-    keeper.leave()  # from here on, a peer knows that another keeper can be started
+    keeper.leave()  # from here on, a peer may start another keeper
     return 0

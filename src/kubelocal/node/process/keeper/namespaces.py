@@ -1,14 +1,14 @@
-"""Give a process its own mount tree, between fork and exec.
+"""Gives a process its own mount namespace, between fork and exec.
 
-The new root is a small tmpfs. Every top folder of the machine is laid into it under a private
-writable layer (overlayfs), so that a container can write where it likes and a mount point such as
-`/data` or `/etc/conf` can appear, while the machine's own files are not touched. Where the kernel
-refuses a layer for a folder, that folder is shown as it is, and can be written by who may write it.
-Paths of mounts are resolved within the new root, links included: none leads out of it. This keeps
-pods out of each other's way and out of what is hidden from them; it is not a security boundary.
+The new root is a small tmpfs. Every top folder of the machine is mounted in it under a private
+writable layer (overlayfs), so that a container can write anywhere and mount points such as `/data`
+or `/etc/conf` can be created, while the machine's own files are not changed. Where the kernel
+refuses a layer for a folder, that folder is bind-mounted as it is, with its permissions. Paths of
+mounts are resolved within the new root, links included: none leads out of it. This separates pods
+from each other and from hidden folders; it is not a security boundary.
 """
 
-# The keeper is started by the hundred milliseconds that a pod may take: no pathlib in here.
+# Every pod waits for the start of the keeper: no pathlib here.
 # ruff: noqa: PTH101, PTH102, PTH103, PTH106, PTH108, PTH112, PTH114, PTH115
 # ruff: noqa: PTH120, PTH123, PTH211
 
@@ -55,17 +55,17 @@ def _mount(source: str, target: str, *, kind: str = "", flags: int = 0, options:
 
 
 def become_subreaper() -> None:
-    """Make orphans of this process's descendants its own children."""
+    """Make orphaned descendants of this process its own children."""
     _check(_LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl")
 
 
 def forbid_new_privileges() -> None:
-    """Let no program that is executed from here on gain privileges, as set-user-id ones would."""
+    """Keep programs executed from here on from gaining privileges, as set-user-id ones would."""
     _check(_LIBC.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl")
 
 
 def limit_capabilities(kept: Collection[int]) -> None:
-    """Let programs that are executed from here on have no other capabilities, root's too."""
+    """Drop all other capabilities of programs executed from here on, root's too."""
     for number in range(64):
         if number in kept or _LIBC.prctl(_PR_CAPBSET_READ, number, 0, 0, 0) < 0:
             continue
@@ -73,7 +73,7 @@ def limit_capabilities(kept: Collection[int]) -> None:
 
 
 def join(pid: int, *, user: bool) -> None:
-    """Enter the mount tree of a running process."""
+    """Enter the mount namespace of a running process."""
     kinds = (("user", _CLONE_NEWUSER),) if user else ()
     files = [
         (os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC), flag, kind)
@@ -84,7 +84,7 @@ def join(pid: int, *, user: bool) -> None:
 
 
 def enter(tree: dict[str, Any], *, user: bool) -> None:
-    """Leave the machine's mount tree for the one that `tree` describes.
+    """Enter a new mount namespace with the mounts that `tree` describes.
 
     `tree`: `stage` (an empty folder to build on), `hostname`, `fresh` (top folders that start
     empty), `hidden` (folders of the machine that are shown empty), `folders` (to create), `binds`
@@ -129,7 +129,7 @@ def _map_identity(uid: int, gid: int) -> None:
 
 
 def _takes_names(folder: str) -> bool:
-    """Tell by trying whether a layer takes new names: permissions alone do not say."""
+    """Return, by trying, whether files can be created in a layer: permissions do not show it."""
     trial = f"{folder}/.kubelocal-trial"
     try:
         os.mkdir(trial)
@@ -144,11 +144,11 @@ def _is_within(path: str, folder: str) -> bool:
 
 
 class _Ground:
-    """The tree being built, and where in it mount points may be created.
+    """The mounts being built, and where in them mount points may be created.
 
     `as_is` are the top folders that show the machine's own files, which are never written to;
-    within them only `rebuilt` folders take new names. `bound` are volumes: what is created in
-    them is created in the volume, as a container runtime does.
+    within them new names are possible only in `rebuilt` folders. `bound` are volumes: what is
+    created in them is created in the volume, as a container runtime does.
     """
 
     def __init__(self, stage: str) -> None:
@@ -159,7 +159,7 @@ class _Ground:
         self.bound: list[str] = []
 
     def resolve(self, target: str, *, follow_last: bool) -> str:
-        """Return a path without dots and links, as it is found by who has the stage for a root."""
+        """Return a path without dots and links, resolved with the stage as the root."""
         left = [part for part in target.split("/") if part]
         here: list[str] = []
         links = 0
@@ -181,7 +181,7 @@ class _Ground:
         return "".join(f"/{one}" for one in here)
 
     def make_room(self, target: str) -> None:
-        """Remove a link that stands where a file is to be mounted; never one of the machine."""
+        """Remove a link at the mount point of a file; never one of the machine."""
         if not os.path.islink(self.stage + target):
             return
         parent = target.rpartition("/")[0]
@@ -194,13 +194,13 @@ class _Ground:
         if folder in self.rebuilt or any(_is_within(folder, path) for path in self.hidden):
             return True
         if any(_is_within(folder, path) for path in self.rebuilt):
-            return False  # it is the machine's own, bound there
+            return False  # a bind mount of the machine's own folder
         # In a user namespace the layer of a folder that root owns cannot be written to.
         top = folder.split("/")[1] if folder else ""
         return top not in self.as_is and _takes_names(self.stage + folder)
 
     def make_reachable(self, target: str) -> None:
-        """Rebuild folders on the way to a mount point in which the next step is missing."""
+        """Rebuild folders on the path of a mount point in which the next part is missing."""
         here = ""
         for part in [part for part in target.split("/") if part]:
             if any(_is_within(here, path) for path in self.bound):
@@ -213,10 +213,10 @@ class _Ground:
             here = following
 
     def _rebuild(self, here: str) -> None:
-        """Lay a fresh folder over one of the machine's, with what that held bound into it.
+        """Mount a new folder over one of the machine's, and bind its previous content into it.
 
-        What was done before to any of that stays: what is hidden, mounted or rebuilt within comes
-        from the tree as it is, and all else from the machine, where it is not to be written to.
+        Earlier changes within it stay: hidden, mounted or rebuilt parts are bound from the current
+        tree, and all else from the machine, read-only.
         """
         there = self.stage + here
         entries = [(entry.name, entry.is_symlink(), entry.is_dir()) for entry in os.scandir(there)]
@@ -241,13 +241,13 @@ class _Ground:
         self.rebuilt.add(here)
 
     def _is_changed(self, path: str) -> bool:
-        """Tell whether anything at or below a path is not as on the machine."""
+        """Return whether anything at or below a path differs from the machine."""
         ours = (*self.hidden, *self.bound, *self.rebuilt)
         return any(_is_within(one, path) for one in ours) or not os.path.lexists(path)
 
 
 def _show_machine(ground: _Ground, *, fresh: set[str], user: bool) -> list[str]:
-    """Lay the machine's top folders into the new root; return those that are layered."""
+    """Mount the machine's top folders in the new root; return those that are layered."""
     layered = []
     for entry in os.scandir("/"):
         target = f"{ground.stage}/{entry.name}"
@@ -272,7 +272,7 @@ def _show_machine(ground: _Ground, *, fresh: set[str], user: bool) -> list[str]:
 
 
 def _show_devices(target: str) -> None:
-    """Make a `/dev` with the few devices that containers have."""
+    """Create a `/dev` with the few devices of a container."""
     for name in _DEVICES:
         if os.path.lexists(f"/dev/{name}"):
             _create_point(f"{target}/{name}", folder=False)
@@ -309,7 +309,7 @@ def _create_point(path: str, *, folder: bool) -> None:
 
 
 def _hide(ground: _Ground, folder: str) -> None:
-    """Show a folder of the machine empty, where the container would see it at all."""
+    """Hide a folder of the machine behind an empty one, where the container would see it."""
     target = ground.resolve(folder, follow_last=True)
     there = ground.stage + target
     if os.path.isdir(there):

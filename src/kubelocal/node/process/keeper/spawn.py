@@ -1,7 +1,7 @@
-"""Start one process as its description says: fork, prepare, exec.
+"""Starts one process from its description: fork, prepare, exec.
 
-The child reports through a pipe at which stage it failed; the pipe closes by itself when the
-program was started.
+The child reports through a pipe at which stage it failed; the pipe is closed when the program
+starts.
 """
 
 # ruff: noqa: PTH123
@@ -88,7 +88,7 @@ def _set_limits(limits: dict[str, int]) -> None:
 
 
 def _become_user(spec: dict[str, Any]) -> None:
-    """Become who the container is to run as; its output stays its own to open again."""
+    """Switch to the container's user; it can still reopen its own output."""
     user = spec.get("user")
     if spec.get("capabilities") is not None:
         namespaces.limit_capabilities(spec["capabilities"])
