@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 ARCHIVING: Final = "Archiving"
-"""The condition that tells whether the window goes on."""
+"""The condition that says whether the window is still extended."""
 BASE_ANNOTATION: Final = "redisoperator.dev/base"
 """On a schedule: a time, as RFC 3339 writes it; a base that is older is followed by another one."""
 ASK_SECONDS: Final = 20.0
@@ -84,7 +84,7 @@ class ArchiverSeen(Struct, frozen=True):
 
 
 class ArchivePlan(Struct, frozen=True):
-    """What is said, what the worker is given, whether it is removed, and when to look again."""
+    """What is reported, what the worker is given, whether it is removed, and when to plan again."""
 
     status: RedisBackupScheduleStatus
     archive: Archive | None = None
@@ -126,7 +126,7 @@ def plan_archive(
 ) -> ArchivePlan:
     """Decide about the archive of one schedule; `status` is what else is said of the schedule.
 
-    `pods` has the addresses of the database's pods that run, `login` tells whether the worker's
+    `pods` has the addresses of the database's pods that run, `login` says whether the worker's
     user has a password yet.
     """
     if not schedule.spec.continuous and not seen.exists and _state(status) == "":
@@ -226,7 +226,7 @@ def _window(
     names = [shard.name for shard in archive.shards]
     answers = {name: told.get(name, Told()) for name in names}
     whole = bool(answers) and all(one.oldest and one.newest for one in answers.values())
-    # Who had nothing when its archive begins does not limit how far back the others can go.
+    # A shard that was empty when its archive began does not limit how far back others can go.
     began = [one.oldest for one in answers.values() if not one.began_empty]
     oldest = max(began or [one.oldest for one in answers.values()], default=0) if whole else 0
     newest = min((one.newest for one in answers.values()), default=0) if whole else 0
@@ -298,7 +298,7 @@ def _alone(schedule: RedisBackupSchedule, redis: Redis) -> tuple[str, str]:
 
 
 def _unready(schedule: RedisBackupSchedule, redis: Redis, *, login: bool) -> tuple[str, str]:
-    """Say why no worker can start yet; one that is there goes on."""
+    """Return why no worker can start yet; one that runs is kept."""
     name = schedule.spec.redis
     if redis.status.binding is None:
         return "NotFormed", f"Redis {name} is not in use yet"
@@ -312,7 +312,7 @@ def _unready(schedule: RedisBackupSchedule, redis: Redis, *, login: bool) -> tup
 def _may_bridge(redis: Redis) -> bool:
     """Whether a primary may count the worker as a replica for the moment that it reads there.
 
-    Sentinels would list the worker for good, and a primary that refuses writes without replicas
+    Sentinels would list the worker permanently, and a primary that refuses writes without replicas
     would take them.
     """
     return redis.spec.mode is not Mode.FAILOVER and not redis.spec.durability.min_replicas_to_write

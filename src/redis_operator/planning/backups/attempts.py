@@ -43,9 +43,9 @@ class Worker(Struct, frozen=True):
 
 
 def held_up(worker: Worker, now: datetime) -> tuple[str, float | None]:
-    """Return why a worker does not start, or empty, and in how many seconds to look again.
+    """Return why a worker does not start, or empty, and in how many seconds to check again.
 
-    What is missing (a Secret, a volume) is told by events of its pod alone.
+    What is missing (a Secret, a volume) is only in the events of its pod.
     """
     if worker.trouble or worker.made is None:
         return worker.trouble, None

@@ -64,7 +64,7 @@ class Start(Struct, frozen=True):
 
 
 class BackupPlan(Struct, frozen=True):
-    """What is said, what is started, and when to look again."""
+    """What is reported, what is started, and when to plan again."""
 
     status: RedisBackupStatus
     start: Start | None = None
@@ -109,7 +109,7 @@ def plan_backup(
     """Decide about one backup.
 
     `pods` has the addresses of the database's pods that run, `images` those of their servers,
-    `login` tells whether the worker's user has a password yet.
+    `login` says whether the worker's user has a password yet.
     """
     known = backup.status
     if known.phase in _ENDED:
@@ -250,7 +250,7 @@ def _phase(redis: Redis) -> str:
 def _shard(
     redis: Redis, shard: ShardStatus, pods: Mapping[str, str], asked: RedisBackupSpec
 ) -> ShardTask | str:
-    """Return whom to read a shard from, or why nobody is fit.
+    """Return the server to read a shard from, or why none is suitable.
 
     A replica in sync, the nearest to its primary first. A primary only where there is no replica by
     the spec: it would count the worker as one, sentinels would list it, and WAIT be content with

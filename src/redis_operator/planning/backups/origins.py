@@ -19,7 +19,7 @@ __all__ = ["Limitation", "Origin", "origin_of", "origin_of_backup"]
 
 
 class Origin(Struct, frozen=True):
-    """Where a backup is kept, or with `until` an archive; `label` is what people are told it is.
+    """Where a backup is kept, or with `until` an archive; `label` is its name in messages.
 
     `backup` is the object that names it; None: it was named by its place.
     """

@@ -1,4 +1,4 @@
-"""A restore point that somebody asks for by an annotation of the schedule. Pure.
+"""A restore point that a person requests by an annotation of the schedule. Pure.
 
 The name is the request: it can be given once, so the annotation may stay. What was asked for is
 written down before a worker starts, and the worker is given that as the name of the request: one

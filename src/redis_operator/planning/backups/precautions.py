@@ -105,7 +105,7 @@ def _unverified(why: Precaution, name: str, status: RedisBackupStatus) -> str | 
 def precaution_backup(why: Precaution, schedule: RedisBackupSchedule, name: str) -> dict[str, Any]:
     """Return the backup to create, by the template of a schedule, which keeps it like its own.
 
-    The last one of a database stays until somebody deletes it: backups of another database that is
+    The last one of a database stays until a person deletes it: backups of another database that is
     created under the same name would push it out.
     """
     meta, spec = schedule.metadata, schedule.spec

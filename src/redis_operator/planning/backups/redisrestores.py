@@ -1,16 +1,16 @@
 """What to do about one `RedisRestore`, and what to say of it: a function of what is there. Pure.
 
 The order keeps one promise: at any moment either the database has its data, or a backup has them
-that is complete and holds every write that a client was told of. The phases, each written down
-before anything is done in it:
+that is complete and holds every acknowledged write. The phases, each recorded before
+anything is done in it:
 
 1. Checking: the backup is read and loaded beside the database, which serves meanwhile.
 2. Closing: servers are given a file of users that shuts clients out, while they serve. When every
    pod has it, clients cannot connect, and every replica has all that was written.
 3. Saving: a backup of the present data is taken. Up to here a failure changes nothing.
 4. Restoring: a worker has the primaries drop what they have, and gives them the backup.
-5. RollingBack: that failed for good: the same with the backup of step 3, until it is done.
-6. Opening: the database has all of one backup, or its own data still: clients are let in.
+5. RollingBack: that failed permanently: the same with the backup of step 3, until it is done.
+6. Opening: the database has all of one backup, or still its own data: clients can connect again.
 
 Completed or Failed is written when they are.
 """
@@ -243,7 +243,7 @@ def _closing(restore: RedisRestore, facts: RestoreFacts) -> RestorePlan:
 
 
 def _saving(restore: RedisRestore, facts: RestoreFacts) -> RestorePlan:
-    """Wait until the present data are in a backup that misses nothing."""
+    """Wait until the present data is in a backup that misses nothing."""
     known, kept = restore.status, facts.kept
     gone = _gone(restore, facts)
     if gone is not None:

@@ -1,6 +1,6 @@
 """What must be true right before a worker may replace the data of a database. Pure.
 
-Everything is read live from the API: a cache that has not heard of the last write of this operator,
+Everything is read live from the API: a cache that does not have the last write of this operator,
 or of another one, would have data dropped twice.
 """
 
@@ -21,7 +21,7 @@ __all__ = ["kept_backup", "start_limitation"]
 
 
 def kept_backup(restore: RedisRestore, origin: Origin) -> dict[str, Any]:
-    """Return the backup of the present data. It belongs to nobody, and no retention deletes it."""
+    """Return the backup of the present data. It has no owner, and no retention deletes it."""
     meta, keep = restore.metadata, restore.spec.keep
     storage = keep.storage or origin.storage
     encryption = keep.encryption or (origin.encryption if keep.storage is None else None)

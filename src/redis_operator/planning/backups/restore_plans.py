@@ -1,6 +1,6 @@
 """What is known of a `RedisRestore`, and what can be decided about it: values of every phase. Pure.
 
-How clients are let in again is decided here too, since every phase that shut them out ends so.
+How clients can connect again is decided here too: every phase in which they cannot ends so.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ CLOSED_PHASES: Final = (
     RestorePhase.RESTORING,
     RestorePhase.ROLLING_BACK,
 )
-"""While a restore is in one of these, servers of its database start with clients shut out."""
+"""While a restore is in one of these, servers of its database start without access for clients."""
 REPLACING_PHASES: Final = (RestorePhase.RESTORING, RestorePhase.ROLLING_BACK)
 """While it is in one of these, the database may have a part of its data, or none."""
 ENDED_PHASES: Final = (RestorePhase.COMPLETED, RestorePhase.FAILED)
@@ -110,7 +110,7 @@ def is_whole(status: RedisRestoreStatus) -> bool:
 
 
 def fail(restore: RedisRestore, facts: RestoreFacts, reason: str, text: str) -> RestorePlan:
-    """Give up. Where clients may be shut out, they are let in before it is said to be over."""
+    """Give up. Where clients may have no access, they get it before this is reported as over."""
     end = (facts.worker.job,) if facts.worker is not None else ()
     if restore.status.phase in CLOSED_PHASES and facts.redis is not None:
         said_now = f"{text}; clients of Redis {restore.spec.redis} can connect again"
@@ -152,7 +152,7 @@ def message_of(redis: Redis | None) -> str:
 
 
 def kept_text(status: RedisRestoreStatus) -> str:
-    """Return where the data are that were replaced, for people."""
+    """Return where the data that was replaced is, for people."""
     return f"RedisBackup {status.kept} ({status.kept_location})"
 
 

@@ -1,7 +1,7 @@
-"""What to do about a `RedisRestore` whose data are being replaced, and how it ends. Pure.
+"""What to do about a `RedisRestore` whose data is being replaced, and how it ends. Pure.
 
 Restoring and RollingBack are the same with another backup. Opening follows, whatever came of it:
-clients are let in, and only then it is over.
+clients can connect again, and only then it is over.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def plan_replacing(restore: RedisRestore, facts: RestoreFacts) -> RestorePlan:
 def _begin(restore: RedisRestore, facts: RestoreFacts) -> RestorePlan:
     """Start the worker of the attempt, or give up: clients do not wait for ever for one.
 
-    `started` is written before the first worker is: as long as it is not, the data are untouched.
+    `started` is written before the first worker is: as long as it is not, the data is untouched.
     """
     known, told = restore.status, restoring_of(restore, facts)
     rolls_back = known.phase is RestorePhase.ROLLING_BACK
@@ -90,7 +90,7 @@ def _begin(restore: RedisRestore, facts: RestoreFacts) -> RestorePlan:
 
 
 def _end_early(restore: RedisRestore, facts: RestoreFacts, reason: str, text: str) -> RestorePlan:
-    """Give up before the data are replaced, or have what was replaced given back."""
+    """Give up before the data is replaced, or have what was replaced restored."""
     known = restore.status
     if known.started or known.attempt > 1 or facts.worker is not None:
         return _roll_back(restore, facts, reason, text)
@@ -98,7 +98,7 @@ def _end_early(restore: RedisRestore, facts: RestoreFacts, reason: str, text: st
 
 
 def _open(restore: RedisRestore, facts: RestoreFacts, worker: Worker) -> RestorePlan:
-    """Have clients let in: the database has all of one backup. Nothing is replaced any more."""
+    """Allow clients again: the database has all of one backup. Nothing more is replaced."""
     known = restore.status
     if known.phase is RestorePhase.ROLLING_BACK:
         text = (
@@ -113,7 +113,7 @@ def _open(restore: RedisRestore, facts: RestoreFacts, worker: Worker) -> Restore
 
 
 def plan_opening(restore: RedisRestore, facts: RestoreFacts) -> RestorePlan:
-    """Wait until clients are let in; then it is over."""
+    """Wait until clients can connect; then it is over."""
     known, name, told = restore.status, restore.spec.redis, restoring_of(restore, facts)
     end = (facts.worker.job,) if facts.worker is not None else ()
     gone = facts.redis is None or facts.redis.metadata.is_being_deleted

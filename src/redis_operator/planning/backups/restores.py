@@ -150,7 +150,7 @@ def way_of(
 def _way_of_archive(redis: Redis, schedule: RedisBackupSchedule | None) -> Way | None:
     """Return the way for the archive of a schedule, whose status says how many shards it has.
 
-    Servers that have begun to copy it go on with that, whatever becomes of the schedule.
+    Servers that have begun to copy it continue, whatever becomes of the schedule.
     """
     if redis.status.source is not None and redis.status.source.pod:
         return Way.COPY

@@ -50,7 +50,7 @@ def surplus(
     """Return the names of good backups that do not stay, the oldest first; never all of them.
 
     Ages are counted up to the newest good backup, by the clock of the API server alone. So neither
-    a clock of the operator that jumps ahead nor a schedule that stands still makes any too old, and
+    a clock of the operator that jumps ahead nor a schedule that is stalled makes any too old, and
     one that is too old has a good one after it that was recorded so much later.
     """
     newest = sorted(taken, key=lambda one: (one.moment, one.name), reverse=True)

@@ -94,7 +94,7 @@ class Due(Struct, frozen=True):
 
 
 class SchedulePlan(Struct, frozen=True):
-    """What is deleted, then created, what is said, and when to look again."""
+    """What is deleted, then created, what is reported, and when to plan again."""
 
     status: RedisBackupScheduleStatus
     create: Due | None = None
@@ -265,7 +265,7 @@ def _gone(
     in_use: Collection[str],
     now: datetime,
 ) -> tuple[str, ...]:
-    """Return the backups that retention deletes: ended ones that nobody uses or holds."""
+    """Return the backups that retention deletes: ended ones that are not used or held."""
     rules = schedule.spec.retention
     good = [Taken(one.name, one.moment, one.created) for one in standing if is_good(one.status)]
     failed = sorted(
@@ -322,7 +322,7 @@ def _last(
     backups: Sequence[Scheduled],
     now: datetime,
 ) -> datetime:
-    """Return up to when everything was created that was due: told, or seen.
+    """Return up to when everything was created that was due: recorded, or observed.
 
     What lies in the future was written by a clock that was ahead; none would be taken until then.
     """

@@ -1,7 +1,7 @@
 """Whether a backup that is complete can be restored: who is to find out, and what came of it. Pure.
 
 A worker that fails for reasons of its own says nothing about the backup, and is followed by
-another one. A damaged backup is damaged for good.
+another one. A damaged backup stays damaged.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PAUSE = timedelta(seconds=10)
 
 
 class Verification(Struct, frozen=True):
-    """What is said, which attempt is started (0: none), which Job is over, when to look again."""
+    """What is reported, which attempt starts (0: none), which Job is over, when to plan again."""
 
     status: RedisBackupStatus
     start: int = 0
