@@ -28,6 +28,7 @@ class Stub:
         self.sick = range(0)  # slots that are not served
         self.answers_sick = True  # with an error; else with nothing
         self.first_refused: float | None = None
+        self.refused: set[str] = set()  # keys
         self.address = ("127.0.0.1", 0)
         self.clients: list[asyncio.StreamWriter] = []
 
@@ -37,6 +38,7 @@ class Stub:
 
     def break_down(self, slots: range, *, answer: bool = True) -> None:
         self.sick, self.answers_sick, self.first_refused = slots, answer, None
+        self.refused.clear()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         parser = hiredis.Reader()
@@ -58,6 +60,7 @@ class Stub:
             )
         key = words[1]
         if key_slot(key) in self.sick:
+            self.refused.add(key)
             if self.first_refused is None:
                 self.first_refused = asyncio.get_running_loop().time()
             return b"-CLUSTERDOWN Hash slot not served\r\n" if self.answers_sick else b""
@@ -148,7 +151,7 @@ async def test_an_outage_that_is_not_over_at_the_end_is_seen(stub: Stub) -> None
     now = asyncio.get_running_loop().time
     async with writing(stub) as application:
         stub.break_down(range(16384 // 3))
-        await until(lambda: stub.first_refused is not None)
+        await until(lambda: len(stub.refused) == 4)  # each worker waits with a key of its own
         await application.stop(patience_seconds=0.5)
         outage = 0.5
         assert now() - (stub.first_refused or 0.0) >= outage
