@@ -68,6 +68,31 @@ def test_shard_that_was_lost_serves_again_when_the_loss_is_accepted() -> None:
     simulate(scenario, snapshot=formed(database(storage=False, durability={"onDataLoss": "Hold"})))
 
 
+def test_a_replica_that_was_down_when_its_primary_lost_everything_learns_who_owns_its_slots() -> (
+    None
+):
+    """It comes back with a map in which the dead primary owns them, by a higher epoch. CL-32"""
+
+    async def scenario(simulation: Simulation) -> None:
+        simulation.start_operator()
+        await asyncio.sleep(3.0)
+        _forget_promises(simulation, (2,))
+        simulation.kill(f"{DATABASE}-2-1")
+        await asyncio.sleep(1.0)
+        simulation.kill(f"{DATABASE}-2-1")  # now it is not restarted at once
+        simulation.kill(f"{DATABASE}-2-0")
+        await asyncio.sleep(5.0)
+        await simulation.until_ready(within=120.0)
+        loss = (await simulation.found())["status"]["lastDataLoss"]
+        assert loss["slots"] == "10922-16383"
+        simulation.kill(primary(simulation, 2).name)  # its replica knows what to take over
+        await asyncio.sleep(10.0)
+        await simulation.until_ready(within=60.0)
+        simulation.check_end()
+
+    simulate(scenario, snapshot=formed(database(storage=False)))
+
+
 def _forget_promises(simulation: Simulation, shards: tuple[int, ...]) -> None:
     """What a shard held in memory is lost with it: nothing that a client was promised there."""
     for server in simulation.world.servers.values():

@@ -142,3 +142,48 @@ def test_a_change_waits_until_its_objects_are_written() -> None:
         sim.check_end()
 
     simulate(scenario, snapshot=formed(database()))
+
+
+class FailingStatuses(HangingWrites):
+    """A transport on which no status is written: each write is refused at once."""
+
+    async def request(self, request: Request, *, timeout: float) -> Response:
+        if self.hung and self.hung in request.path and request.method != "GET":
+            self.count += 1
+            raise NoAnswer("connection refused", host="simulation")
+        return await self._transport.request(request, timeout=timeout)
+
+
+MAKERS = {"Cluster": database(storage=False), "Failover": failover(storage=False)}
+
+
+LOSSES = [(mode, how) for mode in MAKERS for how in (HangingWrites, FailingStatuses)]
+
+
+@pytest.mark.parametrize(("mode", "transport"), draw_some(LOSSES, 2, name="losses unwritten"))
+def test_a_loss_is_recorded_though_no_status_could_be_written_when_it_happened(
+    mode: str, transport: type[HangingWrites]
+) -> None:
+    """Once the servers serve again, empty, nothing shows any more that they had data. CL-31"""
+
+    async def scenario(sim: Simulation) -> None:
+        transports: list[HangingWrites] = []
+
+        def wrap(inner: Transport) -> Transport:
+            transports.append(transport(inner, ""))
+            return transports[-1]
+
+        sim.start_operator(wrap=wrap)
+        await asyncio.sleep(3.0)
+        sim.ledger.promised.clear()  # every key goes
+        transports[-1].hung = f"/redis/{DATABASE}/status"
+        for server in mine(sim):
+            sim.kill(server.name)
+        await asyncio.sleep(20.0)
+        assert transports[-1].count
+        transports[-1].hung = ""
+        await sim.until_ready()
+        found = await sim.found()
+        assert found["status"]["lastDataLoss"]["action"].startswith("StartedEmpty")
+
+    simulate(scenario, snapshot=formed(MAKERS[mode]))

@@ -8,7 +8,8 @@ from collections import Counter
 import pytest
 
 from kubecontroller.client.meta import Manifest
-from redis_testing.simulation.scenarios import formed, mine
+from redis_operator.operator.world import REDIS_VERSIONS
+from redis_testing.simulation.scenarios import formed, mine, primary
 from redis_testing.simulation.system import Simulation, database, simulate
 
 pytestmark = pytest.mark.timeout(300)
@@ -100,5 +101,34 @@ def test_a_value_that_servers_refuse_stops_none_of_them_from_starting() -> None:
         assert by_type["ConfigApplied"]["status"] == "False"
         assert "proc-title-template" in by_type["ConfigApplied"]["message"]
         assert by_type["Ready"]["status"] == "False"
+
+    simulate(run)
+
+
+def test_servers_are_repaired_although_their_version_left_the_catalog() -> None:
+    """Also by an operator that has just started: it has nothing but objects and status."""
+
+    async def run(simulation: Simulation) -> None:
+        entry = {"engine": "valkey", "version": "8.7", "image": "valkey/valkey:8.7"}
+        versions = REDIS_VERSIONS.plain()
+        await simulation.client.create(versions, {"metadata": {"name": "other"}, "spec": entry})
+        first = simulation.start_operator()
+        await simulation.apply(database(version="8.7"))
+        await simulation.until_ready()
+        simulation.restarts = False
+        first.die()
+        await simulation.client.delete(versions, ("", "other"))
+        simulation.restarts = True
+        simulation.start_operator()
+        await simulation.until(
+            lambda found: conditions(found)["Degraded"]["reason"] == "UnknownVersion",
+            within=30.0,
+            what="reported",
+        )
+        await asyncio.sleep(5.0)
+        simulation.kill(primary(simulation, 0).name)
+        await asyncio.sleep(3.0)  # the engine would take five to elect a replica
+        found = await simulation.redis()
+        assert conditions(found)["Available"]["reason"] == "AllSlotsServed"
 
     simulate(run)

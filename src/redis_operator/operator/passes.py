@@ -245,6 +245,10 @@ class PassReader(Struct, frozen=True):
         if not isinstance(loaded, Redis):
             return None
         entry = self._version(loaded)
+        if isinstance(entry, str) and loaded.status.image:
+            # Its RedisVersion was deleted: servers are repaired with the image that they run.
+            running = replace(loaded.spec, image=loaded.status.image)
+            entry = self._version(replace(loaded, spec=running))
         if isinstance(entry, str):
             return None
         run, becomes = self.children.as_run(loaded)

@@ -36,6 +36,7 @@ from redis_operator.operator.world import World
 from redis_operator.planning.advice import Plan
 from redis_operator.planning.observed import Observed
 from redis_operator.planning.plan import plan
+from redis_operator.planning.reporting.losses import is_recorded, until_recorded
 from redis_operator.planning.reporting.status import refused, status
 
 __all__ = ["Reconciler"]
@@ -116,6 +117,7 @@ class Reconciler(Struct, frozen=True):
             written = self.contexts.children.writes(one.redis)
             advice = self._decide(one, observed)
             one = await self._announce(one, observed, advice)
+            advice = until_recorded(advice, one.reported)
             outcomes = await self.actor.carry_out(one, request, advice)
             self.reader.memories.attempted(one.key, observed, advice)
             self.reader.memories.learn(one.key, observed, outcomes)
@@ -155,7 +157,7 @@ class Reconciler(Struct, frozen=True):
 
     async def _announce(self, one: Pass, observed: Observed, advice: Plan) -> Pass:
         """Report the next steps, unless they are reported already: failures would come and go."""
-        if not advice.is_announced:
+        if not advice.is_announced and is_recorded(advice, one.reported):
             return one
         before = status(one.wanted, observed, advice, self.contexts.of(one))
         if before.plan == one.reported.plan:
@@ -164,7 +166,7 @@ class Reconciler(Struct, frozen=True):
             return replace(one, reported=await self._report(one, before))
         except KubeError as error:
             _LOG.warning("the plan is not in the status", extra=fields(error=error))
-            return one  # the steps are taken all the same
+            return one  # the steps are taken all the same, unless they make a loss final
 
     async def _report(self, one: Pass, after: RedisStatus) -> RedisStatus:
         """Write a status; return the status in the API after that, as far as it is known."""

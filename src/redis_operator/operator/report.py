@@ -56,7 +56,8 @@ class Reporter:
         meta = raw["metadata"]
         key = (meta["namespace"], meta["name"])
         self._held_back.discard(key)
-        if after != before and not self._may_write(key):
+        lost = after.last_data_loss != before.last_data_loss  # recorded at once: steps wait for it
+        if after != before and not lost and not self._may_write(key):
             self._held_back.add(key)
             return before
         try:

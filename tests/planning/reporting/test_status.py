@@ -161,15 +161,26 @@ def test_a_new_primary_is_news() -> None:
     assert after.shards[0].last_failover_time == "2030-01-01T00:00:00Z"
 
 
-def test_a_spec_that_cannot_be_followed_keeps_what_was_told_of_the_rest() -> None:
+def test_servers_that_cannot_be_observed_are_not_reported_as_serving() -> None:
     database = whole_database()
     before = told(database)
     context = Context(previous=before, generation=4, now="2030-01-01T00:01:00Z")
-    after = refused(context, "InvalidSpec", ["spec.shards: too few"])
+    after = refused(context, "SecretLost", ["no Secret has the passwords"])
     assert after.shards == before.shards
-    assert condition(after, "Ready") == ("False", "InvalidSpec")
-    assert condition(after, "Available") == ("True", "AllSlotsServed")
-    assert after.message == "spec.shards: too few"
+    assert after.phase is Phase.DEGRADED
+    assert condition(after, "Ready") == ("False", "SecretLost")
+    assert condition(after, "Available") == ("Unknown", "NotObserved")
+    assert condition(after, "Degraded") == ("True", "SecretLost")
+    assert [c.type for c in after.conditions] == [c.type for c in before.conditions]
+    assert after.message == "no Secret has the passwords"
+    assert after == refused(replace(context, previous=after), "SecretLost", [after.message])
+
+
+def test_a_new_database_whose_spec_cannot_be_used_has_failed() -> None:
+    context = Context(previous=RedisStatus(), generation=1, now="2030-01-01T00:01:00Z")
+    after = refused(context, "InvalidSpec", ["spec.shards: too few"])
+    assert after.phase is Phase.FAILED
+    assert [(c.type, c.reason) for c in after.conditions] == [("Ready", "InvalidSpec")]
 
 
 def test_a_thousand_reasons_are_told_in_bounded_words() -> None:

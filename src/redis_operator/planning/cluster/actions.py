@@ -137,7 +137,7 @@ class Forget(Struct, frozen=True):
     """`CLUSTER FORGET` on one server; a plan does it on all servers before the ban on it ends. I11
 
     Refused if the server now says that `id` owns a slot that is not in `expect_slots` (the slots
-    whose loss was accepted), or if the server follows `id`.
+    whose loss was accepted, or that others serve), or if the server follows `id`.
     """
 
     node: At

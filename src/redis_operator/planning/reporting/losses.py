@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from ...api.status import DataLoss, RedisStatus
 from ...redis.slots import NO_SLOTS, SlotSet
 from ..advice import ACCEPT_LOSS, Loss, Plan, Wanted
 
-__all__ = ["action_on", "explain", "recorded"]
+__all__ = ["action_on", "explain", "is_recorded", "recorded", "until_recorded"]
+
+_SOON_SECONDS = 0.2
 
 
 def recorded(wanted: Wanted, plan: Plan, previous: RedisStatus, now: str) -> DataLoss | None:
@@ -15,11 +19,37 @@ def recorded(wanted: Wanted, plan: Plan, previous: RedisStatus, now: str) -> Dat
     if not plan.losses:
         return old
     slots, why = _slots(plan.losses), "; ".join(dict.fromkeys(loss.why for loss in plan.losses))
-    stands = any(c.type == "Degraded" and c.reason == "DataLost" for c in previous.conditions)
-    if old is not None and stands:
+    if old is not None and _stands(previous):
         both = slots | SlotSet.parse(old.slots)
         return DataLoss(old.time, str(both), old.reason, action_on(wanted, plan.losses))
     return DataLoss(now, str(slots), why, action_on(wanted, plan.losses))
+
+
+def until_recorded(plan: Plan, reported: RedisStatus) -> Plan:
+    """Return the plan without its steps while the status in the API does not have its losses.
+
+    Once slots are served again, no observation shows that their data was lost: an operator that
+    dies before it has written the status would never report it.
+    """
+    if not plan.stages or is_recorded(plan, reported):
+        return plan
+    what = ", ".join(dict.fromkeys(loss.what for loss in plan.losses))
+    why = f"the loss of {what} is not in the status yet: it is recorded before they start empty"
+    return replace(plan, stages=(), blocked=(*plan.blocked, why), again_after=_SOON_SECONDS)
+
+
+def is_recorded(plan: Plan, reported: RedisStatus) -> bool:
+    """Whether the status in the API has every loss of this plan, and as one that stands."""
+    if not plan.losses:
+        return True
+    last = reported.last_data_loss
+    return (
+        last is not None and _stands(reported) and _slots(plan.losses) <= SlotSet.parse(last.slots)
+    )
+
+
+def _stands(status: RedisStatus) -> bool:
+    return any(c.type == "Degraded" and c.reason == "DataLost" for c in status.conditions)
 
 
 def explain(wanted: Wanted, plan: Plan) -> str:

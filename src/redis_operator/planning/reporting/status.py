@@ -91,18 +91,30 @@ def status(wanted: Wanted, observed: Observed, plan: Plan, context: Context) -> 
 
 
 def refused(context: Context, reason: str, messages: Iterable[str]) -> RedisStatus:
-    """Return the status of a database whose spec cannot be used: what runs keeps running."""
+    """Return the status of a database whose spec cannot be used: what runs keeps running.
+
+    Its servers are not observed meanwhile: a database that served is not reported as one that
+    still does.
+    """
     text = "; ".join(messages)
     was = {c.type: c for c in context.previous.conditions}
-    reported = Condition(type="Ready", status="False", reason=reason, message=text)
-    kept = tuple(c for c in context.previous.conditions if c.type != "Ready")
+    found = [Condition(type="Ready", status="False", reason=reason, message=text)]
+    phase = context.previous.phase or Phase.FAILED
+    if context.previous.binding is not None:
+        phase = Phase.DEGRADED
+        unseen = f"the servers cannot be observed: {text}"
+        found += [
+            Condition(type="Available", status="Unknown", reason="NotObserved", message=unseen),
+            Condition(type="Degraded", status="True", reason=reason, message=text),
+        ]
+    judged = {c.type: since(c, was.get(c.type), context) for c in found}
     return replace(
         context.previous,
         observed_generation=context.generation,
-        phase=context.previous.phase or Phase.FAILED,
+        phase=phase,
         message=text,
         plan=(),
-        conditions=(since(reported, was.get("Ready"), context), *kept),
+        conditions=tuple((was | judged).values()),
     )
 
 
