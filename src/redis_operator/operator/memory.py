@@ -52,6 +52,7 @@ class Memories:
         self._introductions: dict[Key, tuple[Introduction, ...]] = {}
         self._resyncs: dict[Key, Resyncs] = {}
         self._waits: dict[Key, tuple[tuple[str, ...], float]] = {}  # reasons to wait, since when
+        self._addresses: dict[Key, dict[str, float]] = {}  # of pods, and when they were last there
         self._down: dict[Key, dict[str, float]] = {}  # pods whose servers do not serve, since when
         self.spellings = Spellings()
         self._attempts: dict[Key, tuple[Observed, tuple[Attempt, ...]]] = {}
@@ -78,6 +79,7 @@ class Memories:
                 histories=tuple(self._histories.get(key, _histories(reported)).items()),
                 counted_at=self._stray_counts.get(key, StrayCount()).at,
                 introductions=self._introductions.get(key, ()),
+                former_addresses=frozenset(self._addresses.get(key, ())),
             ),
             resize_refused=self._resize_refused.get(key, frozenset()),
             resyncs=self._resyncs.get(key, Resyncs()).times,
@@ -138,6 +140,11 @@ class Memories:
         )
         self._introductions[key] = _introductions(observed, outcomes, now)
         self._resyncs[key] = after_syncs(self._resyncs.get(key, Resyncs()), observed, now)
+        recent = {
+            ip: at for ip, at in self._addresses.get(key, {}).items() if now - at < _RECENT_SECONDS
+        }
+        here = {node.pod.ip: now for node in observed.nodes if node.pod.ip}
+        self._addresses[key] = recent | here
         down = self._down.get(key, {})
         self._down[key] = {
             node.pod.uid: down.get(node.pod.uid, now) for node in observed.seen if not node.state_ok
@@ -180,6 +187,7 @@ class Memories:
         self._introductions.pop(key, None)
         self._resyncs.pop(key, None)
         self._down.pop(key, None)
+        self._addresses.pop(key, None)
         self._waits.pop(key, None)
         self.spellings.forget(key)
         self._followed_specs.pop(key, None)

@@ -97,8 +97,8 @@ class Reporter:
         return True
 
     def _count_loss(self, meta: Manifest, before: RedisStatus, after: RedisStatus) -> None:
-        known = before.last_data_loss.time if before.last_data_loss is not None else ""
-        if after.last_data_loss is None or after.last_data_loss.time == known:
+        lost, known = after.last_data_loss, before.last_data_loss
+        if lost is None or (known and (known.time, known.slots) == (lost.time, lost.slots)):
             return
         if self._losses is not None:
             self._losses.labels(meta["namespace"], meta["name"]).inc()

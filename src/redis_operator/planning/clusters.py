@@ -150,6 +150,7 @@ class ClusterFacts(Struct, frozen=True):
     ] = ()  # stray keys that their owner also has
     histories: tuple[tuple[NodeId, str], ...] = ()  # the last replication id of each primary
     counted_at: float | None = None  # when a count last found no stray key; None: unknown
+    former_addresses: frozenset[str] = frozenset()  # of pods that were there a moment ago
 
     def duplicate_strays_of(self, node: NodeId) -> SlotSet:
         """Slots whose stray keys on a server their owner also has."""

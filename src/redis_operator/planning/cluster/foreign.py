@@ -20,13 +20,15 @@ def foreign(situation: Situation) -> Plan | None:
     node that owns slots according to a server is not forgotten, since that would leave the slots
     without an owner; a person must decide. Nor is a node that a server of this database follows: it
     was a member a moment ago, and has died unnoticed; the servers follow another primary first.
-    I3, I11
+    One at the address of a pod that was there a moment ago is that pod, which was removed: no other
+    database is involved. I3, I11
     """
     if situation.unidentified or situation.missing_pods:
         return None  # one of them may be the node that is not recognised
     addresses = {node.pod.ip for node in situation.observed.nodes if node.pod.ip}
     steps: list[Action] = []
     blocked = []
+    strange = False
     followed = {node.replica_of for node in situation.by_id.values()}
     for node, views in situation.others.items():
         if node in followed or not _is_foreign(views, addresses):
@@ -34,6 +36,7 @@ def foreign(situation: Situation) -> Plan | None:
         if any(view.slots for view in views):
             blocked.append(_explain(node, views))
             continue
+        strange = strange or not _was_pod(situation, views)
         knowing = [s for s in situation.by_id.values() if situation.view(s, node) is not None]
         steps += [Forget(node=at(server), id=node) for server in knowing]
     if not steps:
@@ -42,11 +45,19 @@ def foreign(situation: Situation) -> Plan | None:
         )
     return Plan(
         rule="foreign",
-        why="servers are linked with nodes that do not belong to this database",
+        why="servers are linked with nodes that do not belong to this database"
+        if strange
+        else "servers are linked with nodes whose pods were removed",
         stages=(tuple(steps),),
         blocked=tuple(blocked),
-        phase=Phase.HEALING,
+        phase=Phase.HEALING if strange or blocked else Phase.SCALING,
+        routine=not strange and not blocked,
     )
+
+
+def _was_pod(situation: Situation, views: tuple[Peer, ...]) -> bool:
+    former = situation.observed.cluster.former_addresses
+    return all(view.ip in former for view in views if view.ip)
 
 
 def _is_foreign(views: tuple[Peer, ...], addresses: set[str]) -> bool:

@@ -10,6 +10,8 @@ from .topology import FailoverTopology, address
 __all__ = ["watch"]
 
 _NOTHING = "monitors no primary"  # it has just started
+_OTHER_SETTINGS = "has other settings"  # those of the spec before its last change, most often
+_USUAL = frozenset({_NOTHING, _OTHER_SETTINGS})  # after a change of the spec
 _SETTINGS = {
     "down-after-milliseconds": "down_after_ms",
     "failover-timeout": "failover_timeout_ms",
@@ -33,6 +35,8 @@ def watch(topology: FailoverTopology) -> Plan | None:
         return None
     formed = topology.observed.formed
     phase = Phase.HEALING if formed else Phase.CREATING
+    if formed and _OTHER_SETTINGS in wrong.values() and {*wrong.values()} <= _USUAL:
+        phase = Phase.UPDATING
     if topology.election:
         return Plan(rule="watch", blocked=(topology.election,), phase=phase, again_after=0.2)
     steps = tuple(
@@ -44,7 +48,7 @@ def watch(topology: FailoverTopology) -> Plan | None:
         why=reasons,
         stages=(steps,),
         phase=phase,
-        routine=all(reason == _NOTHING for reason in wrong.values()),
+        routine={*wrong.values()} <= _USUAL,
     )
 
 
@@ -57,7 +61,7 @@ def _wrong(topology: FailoverTopology, node: SentinelSeen) -> str:
     if f"{found.ip}:{found.port}" != address(primary):
         return f"names {found.ip}:{found.port} as the primary"
     if _settings_of(found, topology) or found.quorum != topology.wanted.quorum:
-        return "has other settings"
+        return _OTHER_SETTINGS
     return ""
 
 

@@ -17,7 +17,7 @@ from ..observed import Observed, Unreachable
 from ..topology import Topology
 from .context import Context
 from .degradations import degradations
-from .inventory import is_replaced, is_waking, numbers
+from .inventory import is_going, is_replaced, is_waking, numbers
 from .losses import explain
 
 __all__ = ["bounded", "conditions", "since"]
@@ -167,6 +167,8 @@ def _is_expected(situation: Topology, plan: Plan, node: Unreachable) -> bool:
         return is_waking(situation, node)
     if plan.phase is advice.Phase.HIBERNATED:
         return True
+    if is_going(situation, node) and is_replaced(situation, node):
+        return True  # also after the last step of the change
     return plan.phase in _CHANGING and is_replaced(situation, node)
 
 

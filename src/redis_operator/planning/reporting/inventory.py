@@ -27,6 +27,7 @@ from .context import Context
 
 __all__ = [
     "START_SECONDS",
+    "is_going",
     "is_replaced",
     "memory",
     "numbers",
@@ -52,7 +53,7 @@ def shards(situation: Topology, context: Context) -> Iterator[ShardStatus]:
     """Yield each group that has pods which stay, or whose record must outlast them."""
     before = {shard.name: shard for shard in context.previous.shards}
     nodes = situation.observed.nodes
-    numbers = {node.pod.shard for node in nodes if not _is_going(situation, node)}
+    numbers = {node.pod.shard for node in nodes if not is_going(situation, node)}
     numbers |= situation.lasting_groups
     for number in sorted(numbers):
         lasts = number in situation.lasting_groups
@@ -144,7 +145,7 @@ def _led_last(old: ShardStatus | None) -> str:
     return (old.primary or old.last_primary) if old is not None else ""
 
 
-def _is_going(situation: Topology, node: Node) -> bool:
+def is_going(situation: Topology, node: Node) -> bool:
     """Whether a pod that ends has no place any more and owns nothing: it is not reported.
 
     It ends as soon as no workload wants it, though it may not have the signal yet.
@@ -160,7 +161,7 @@ def _replicas(situation: Topology, shard: int, primary: Seen | None) -> Iterator
     for node in situation.pods_of(shard):
         if primary is not None and node.pod.name == primary.pod.name:
             continue
-        if _is_going(situation, node):
+        if is_going(situation, node):
             continue
         if not isinstance(node, Seen):
             yield ReplicaStatus(pod=node.pod.name, link="unreachable")
@@ -177,7 +178,7 @@ def _replicas(situation: Topology, shard: int, primary: Seen | None) -> Iterator
 def ready_pods(situation: Topology) -> int:
     """Count servers that are a serving primary or a linked replica."""
     return sum(
-        situation.does_its_part(node) for node in situation.seen if not _is_going(situation, node)
+        situation.does_its_part(node) for node in situation.seen if not is_going(situation, node)
     )
 
 
@@ -221,7 +222,7 @@ def is_replaced(situation: Topology, node: Unreachable) -> bool:
 
 def pods(situation: Topology, context: Context) -> Iterator[PodStatus]:
     """Yield each pod that stays; none at all if there are too many to list."""
-    stay = [node for node in situation.observed.nodes if not _is_going(situation, node)]
+    stay = [node for node in situation.observed.nodes if not is_going(situation, node)]
     if len(stay) > _MOST_PODS:
         return
     before = {pod.name: pod for pod in context.previous.pods}

@@ -150,7 +150,8 @@ def _continued(plan: Plan, situation: Topology, previous: RedisStatus) -> Plan:
     Readiness is probed every few seconds: nothing is wrong with a server that has just started.
     """
     change = _CHANGES.get(previous.phase) if previous.phase is not None else None
-    follows = plan.rule == "wait" or (plan.routine and plan.phase is advice.Phase.HEALING)
+    usual = (advice.Phase.HEALING, advice.Phase.UPDATING)
+    follows = plan.rule == "wait" or (plan.routine and plan.phase in usual)
     if change is None or not follows or plan.losses:
         return plan
     if not situation.leaders_answer:
