@@ -34,6 +34,6 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    cache = session.config.cache
+    cache = getattr(session.config, "cache", None)  # a run may do without it
     if cache is not None and not hasattr(session.config, "workerinput"):
         cache.set("outcome/exitstatus", int(exitstatus))
