@@ -10,7 +10,7 @@ import select
 import selectors
 import signal
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from kubelocal.node.process.client import Description, Processes
 from kubelocal.node.process.execution import _MOST_WAITING, start_session
 from kubelocal.node.process.keeper import main as keeper_module
 from kubelocal.node.process.keeper import spawn
+from kubelocal.node.process.keeper.family import start_ticks
 from kubelocal.node.process.keeper.main import Keeper
 
 
@@ -85,6 +86,81 @@ async def test_an_answer_goes_to_who_asked_and_an_end_to_all(
         await processes.kill("a")
         heard = json.loads(await asyncio.to_thread(peer.recv, 65536))
     assert heard["ended"] == "a", "the answer to the start is not this peer's"
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(30):
+        while not condition():  # noqa: ASYNC110 - another process changes it
+            await asyncio.sleep(0.01)
+
+
+async def test_a_list_is_current_also_where_the_keeper_cannot_write(
+    processes: Processes, tmp_path: Path
+) -> None:
+    """An agent that takes a running container for lost starts another one beside it."""
+    await processes.start(described(tmp_path, "a"))
+    await processes.list_processes()
+    (tmp_path / "keeper/list.new").mkdir()  # as on a full disk: no list can be written
+    await processes.start(described(tmp_path, "b"))
+    await processes.kill("a")
+    listed = await processes.list_processes()
+    assert (set(listed.running), set(listed.ended)) == ({"b"}, {"a"})
+
+
+async def test_a_list_that_the_keeper_cannot_make_is_an_error(
+    processes: Processes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*_: object) -> dict[str, Any]:
+        return {"error": {"stage": "keeper", "errno": 24, "message": "Too many open files"}}
+
+    monkeypatch.setattr(processes, "_ask", refuse)
+    with pytest.raises(KeeperError, match="Too many open files"):
+        await processes.list_processes()
+
+
+async def test_an_end_that_cannot_be_recorded_is_listed_and_recorded_later(
+    processes: Processes, tmp_path: Path
+) -> None:
+    ended = tmp_path / "keeper/ended"
+    for identity in ("a", "b"):
+        (ended / f"{identity}.new").mkdir()  # as on a full disk
+        end = processes.watch(identity)
+        await processes.start(described(tmp_path, identity, "sh", "-c", "exit 7"))
+        await end
+    assert {one.code for one in (await processes.list_processes()).ended.values()} == {7}
+    await processes.forget(["b"])
+    assert set((await processes.list_processes()).ended) == {"a"}
+    for identity in ("a", "b"):
+        (ended / f"{identity}.new").rmdir()
+    await until((ended / "a").exists)
+    assert msgspec.json.decode((ended / "a").read_bytes())["code"] == 7
+    assert not (ended / "b").exists(), "it was forgotten"
+
+
+async def test_what_could_not_be_recorded_is_ended_by_the_next_keeper(
+    processes: Processes, tmp_path: Path
+) -> None:
+    folder = tmp_path / "keeper"
+    (folder / "run/a.new").mkdir()  # as on a full disk
+    end = processes.watch("a")
+    started = await processes.start(described(tmp_path, "a"))
+    assert not (folder / "run/a").exists()
+    os.kill(msgspec.json.decode((folder / "keeper").read_bytes())["pid"], signal.SIGKILL)
+    async with asyncio.timeout(30):
+        assert (await end).lost
+    assert start_ticks(started.pid) is None
+    (folder / "run/a.new").rmdir()
+
+
+async def test_a_start_that_could_not_be_recorded_is_recorded_later(
+    processes: Processes, tmp_path: Path
+) -> None:
+    running = tmp_path / "keeper/run"
+    (running / "a.new").mkdir()  # as on a full disk
+    started = await processes.start(described(tmp_path, "a"))
+    (running / "a.new").rmdir()
+    await until((running / "a").exists)
+    assert msgspec.json.decode((running / "a").read_bytes())["pid"] == started.pid
 
 
 @pytest.fixture

@@ -269,15 +269,22 @@ class Processes:
         assert self._socket is not None
         while True:
             try:
-                packet = self._socket.recv(_PACKET)
+                packet, passed, _, _ = socket.recv_fds(
+                    self._socket, _PACKET, 1, socket.MSG_CMSG_CLOEXEC
+                )
             except BlockingIOError:
                 return
             except OSError:
-                packet = b""
+                packet, passed = b"", []
             if not packet:
                 self._lost()
                 return
-            self._take(msgspec.json.decode(packet))
+            message = msgspec.json.decode(packet)
+            for descriptor in passed:
+                with os.fdopen(descriptor, "rb") as handle:
+                    handle.seek(0)
+                    message["list"] = handle.read()
+            self._take(message)
 
     def _take(self, message: dict[str, Any]) -> None:
         if "seq" in message:
@@ -413,7 +420,10 @@ class Processes:
         await self._request("kill", id=identity)
 
     async def list_processes(self) -> ProcessList:
-        """Return the running and the ended processes."""
+        """Return the running and the ended processes.
+
+        Errors: KeeperError when there is no list; what runs is unknown then.
+        """
         return _read_listing(await self._request("list"))
 
     async def forget(self, identities: Sequence[str]) -> None:
@@ -451,6 +461,9 @@ class _Listing(msgspec.Struct, frozen=True):
 
 
 def _read_listing(answer: dict[str, Any]) -> ProcessList:
-    listing = msgspec.json.decode(Path(answer["path"]).read_bytes(), type=_Listing)
+    if "list" not in answer:
+        reason = answer.get("error", {}).get("message", "it sent none")
+        raise KeeperError(f"the keeper cannot list its processes: {reason}")
+    listing = msgspec.json.decode(answer["list"], type=_Listing)
     ended = {identity: end for identity, end in listing.ended.items() if end is not None}
     return ProcessList(listing.running, ended)

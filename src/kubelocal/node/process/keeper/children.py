@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
-from .family import Family, start_ticks
+from .family import Family, marks_with, start_ticks
 from .logfile import LogFile
 
 __all__ = [
@@ -102,13 +102,10 @@ class Child:
 
 
 def write_record(path: str, record: dict[str, Any]) -> None:
-    """Write a record whole or not at all; errors of a full disk are ignored."""
-    try:
-        with open(f"{path}.new", "w") as handle:
-            json.dump(record, handle)
-        os.replace(f"{path}.new", path)
-    except OSError:
-        return
+    """Write a record whole or not at all; raise OSError when it cannot be written."""
+    with open(f"{path}.new", "w") as handle:
+        json.dump(record, handle)
+    os.replace(f"{path}.new", path)
 
 
 def read_record(path: str) -> dict[str, Any] | None:
@@ -154,20 +151,29 @@ def end_strays(folder: str, keeper: str) -> None:
     """End what an earlier keeper left running, and record that it was killed.
 
     Called by a new keeper before it serves: a process whose keeper died has lost its log and the
-    parent that would read its exit code, so it is not adopted but ended.
+    parent that would read its exit code, so it is not adopted but ended. One that could not be
+    recorded, on a full disk, is found by its mark.
     """
     running, ended = f"{folder}/run", f"{folder}/ended"
-    for identity in os.listdir(running):
+    prefix = mark_of(keeper, "")
+    marked = {mark.removeprefix(prefix) for mark in marks_with(prefix)}
+    for identity in {*os.listdir(running), *marked}:
         record = read_record(f"{running}/{identity}")
-        if record is not None:
-            pid = int(record["pid"])
-            same = start_ticks(pid) == record["started"]
-            Family(
-                mark_of(keeper, identity),
-                leader=pid if same else None,
-                cgroups=record.get("cgroups", []),
-            ).end()
+        if record is None and identity not in marked:
+            forget(f"{running}/{identity}")
+            continue
+        record = record or {"pid": 0, "started": 0}
+        pid = int(record["pid"])
+        same = start_ticks(pid) == record["started"]
+        Family(
+            mark_of(keeper, identity),
+            leader=pid if same else None,
+            cgroups=record.get("cgroups", []),
+        ).end()
+        try:
             write_record(
                 f"{ended}/{identity}", {"code": 137, "finished": time.time_ns(), "lost": True}
             )
+        except OSError:
+            continue  # on a full disk; the next keeper records it
         forget(f"{running}/{identity}")

@@ -16,7 +16,7 @@ import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-__all__ = ["MARK", "Family", "start_ticks"]
+__all__ = ["MARK", "Family", "marks_with", "start_ticks"]
 
 MARK = "KUBELOCAL_CONTAINER"
 """The environment variable that names the container a process belongs to, and its keeper."""
@@ -41,12 +41,27 @@ def _stat(pid: int) -> list[str] | None:
     return None if fields[0] in ("Z", "X") else fields
 
 
-def _carries(pid: int, mark: bytes) -> bool:
+def _environment(pid: int) -> list[bytes]:
     try:
         with open(f"/proc/{pid}/environ", "rb") as handle:
-            return mark in handle.read().split(b"\0")
+            return handle.read().split(b"\0")
     except OSError:
-        return False
+        return []
+
+
+def marks_with(prefix: str) -> set[str]:
+    """Return the marks with a prefix that any process carries."""
+    wanted, name = f"{MARK}={prefix}".encode(), f"{MARK}=".encode()
+    found: set[str] = set()
+    for pid in os.listdir("/proc"):
+        if pid.isdecimal():
+            variables = _environment(int(pid))
+            found.update(
+                variable.removeprefix(name).decode(errors="replace")
+                for variable in variables
+                if variable.startswith(wanted)
+            )
+    return found
 
 
 def _tree_of(pid: int) -> str | None:
@@ -99,7 +114,7 @@ class Family:
         if session in self.others:
             return False
         in_tree = self.tree is not None and _tree_of(pid) == self.tree != _tree_of(os.getpid())
-        return in_tree or _carries(pid, f"{MARK}={self.mark}".encode())
+        return in_tree or f"{MARK}={self.mark}".encode() in _environment(pid)
 
     def end(self) -> int:
         """Kill every process repeatedly until none is left; return how many."""

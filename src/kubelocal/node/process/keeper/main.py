@@ -3,7 +3,10 @@
 One packet is one JSON message. A request carries `seq` and gets one response, to its sender, with
 the same `seq`; ends are announced as `{"ended": ID, ...}` to all connected peers, and stay on disk
 until the agent sends `forget`. Messages wait while the buffer of a peer is full; a peer that leaves
-too many unread is disconnected, and reads the whole list when it connects again.
+too many unread is disconnected, and reads the whole list when it connects again. A list may be
+larger than a packet and must not need space on the disk: it is passed as a file in memory.
+
+What cannot be written to disk is kept in memory, and written when it can be.
 """
 
 # ruff: noqa: PTH101, PTH103
@@ -22,7 +25,7 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import namespaces, spawn
 from .children import (
@@ -41,7 +44,22 @@ __all__ = ["Keeper", "main"]
 
 _PACKET = 1 << 20
 _FAIR_SHARE = 16
+_RETRY_SECONDS = 1.0
 _MOST_UNREAD = 100_000
+
+
+class _Message(NamedTuple):
+    """A message for a peer, and a descriptor that is passed with it."""
+
+    text: bytes
+    passed: int | None
+
+    def send(self, peer: socket.socket) -> None:
+        socket.send_fds(peer, [self.text], [] if self.passed is None else [self.passed])
+
+    def close(self) -> None:
+        if self.passed is not None:
+            os.close(self.passed)
 
 
 class Keeper:
@@ -57,7 +75,9 @@ class Keeper:
         self._selector = selectors.DefaultSelector()
         self._children: dict[int, Child] = {}
         self._by_identity: dict[str, Child] = {}
-        self._peers: dict[socket.socket, deque[bytes]] = {}  # each with its pending messages
+        self._peers: dict[socket.socket, deque[_Message]] = {}  # each with its pending messages
+        self._unwritten: dict[str, dict[str, Any]] = {}  # records by path
+        self._later: list[tuple[float, Callable[[], None]]] = []
         self._asking: socket.socket
         self._stopping = False
         self._verbs: dict[str, Callable[[dict[str, Any], list[int]], dict[str, Any] | None]] = {
@@ -86,9 +106,39 @@ class Keeper:
         An earlier event may close the descriptor of a later one in the same turn, and open another
         under its number: that one was not ready.
         """
-        for key, _ in self._selector.select(timeout):
+        now = time.monotonic()
+        due = [work for instant, work in self._later if instant <= now]
+        self._later = [entry for entry in self._later if entry[0] > now]
+        for work in due:
+            work()
+        pauses = [max(instant - now, 0.0) for instant, _ in self._later]
+        for key, _ in self._selector.select(min(pauses) if timeout is None and pauses else timeout):
             if self._selector.get_map().get(key.fd) is key:
                 key.data()
+
+    def _soon(self, work: Callable[[], None]) -> None:
+        """Do something after a pause, for which something was lacking now."""
+        self._later.append((time.monotonic() + _RETRY_SECONDS, work))
+
+    def _store(self, path: str, record: dict[str, Any]) -> None:
+        """Write a record, now or as soon as it is possible."""
+        try:
+            write_record(path, record)
+        except OSError as error:
+            if not self._unwritten:
+                _log(f"{path} cannot be written, will retry: {error}")
+                self._soon(self._write_records)
+            self._unwritten[path] = record
+
+    def _write_records(self) -> None:
+        waiting, self._unwritten = self._unwritten, {}
+        for path, record in waiting.items():
+            self._store(path, record)
+
+    def _discard(self, path: str) -> None:
+        """Remove a record, written or not."""
+        self._unwritten.pop(path, None)
+        forget(path)
 
     def leave(self) -> None:
         """Close the connections to all peers."""
@@ -137,14 +187,20 @@ class Keeper:
 
     def _drop(self, peer: socket.socket) -> None:
         self._selector.unregister(peer)
-        del self._peers[peer]
+        for message in self._peers.pop(peer):
+            message.close()
         peer.close()
 
-    def _answer(self, peer: socket.socket, message: dict[str, Any]) -> None:
+    def _answer(
+        self, peer: socket.socket, message: dict[str, Any], passed: int | None = None
+    ) -> None:
+        """Send a message, with a descriptor that is closed afterwards."""
+        answer = _Message(json.dumps(message).encode(), passed)
         unread = self._peers.get(peer)
         if unread is None:
+            answer.close()
             return
-        unread.append(json.dumps(message).encode())
+        unread.append(answer)
         if len(unread) > _MOST_UNREAD:
             self._drop(peer)
         else:
@@ -155,13 +211,14 @@ class Keeper:
         unread = self._peers[peer]
         while unread:
             try:
-                peer.send(unread[0])
+                unread[0].send(peer)
             except BlockingIOError:
                 break
             except OSError:
-                unread.clear()  # it is gone, as the next read will show
+                while unread:  # it is gone, as the next read will show
+                    unread.popleft().close()
                 break
-            unread.popleft()
+            unread.popleft().close()
         wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if unread else 0)
         key = self._selector.get_key(peer)
         if key.events != wanted:
@@ -225,7 +282,7 @@ class Keeper:
             "started": child.started,
             "cgroups": child.spec.get("cgroups", []),
         }
-        write_record(f"{self._folder}/run/{child.identity}", record)
+        self._store(f"{self._folder}/run/{child.identity}", record)
 
     def _watch_output(self, child: Child, descriptor: int) -> None:
         def more() -> None:
@@ -284,7 +341,7 @@ class Keeper:
             if other is not child and other.is_container
         }
 
-    def _list(self, _: dict[str, Any], __: list[int]) -> dict[str, Any]:
+    def _list(self, request: dict[str, Any], _: list[int]) -> None:
         self._reap(None)
         running = {
             child.identity: {"pid": child.pid, "started": child.started}
@@ -294,13 +351,18 @@ class Keeper:
             identity: read_record(f"{self._folder}/ended/{identity}")
             for identity in os.listdir(f"{self._folder}/ended")
         }
-        path = f"{self._folder}/list"
-        write_record(path, {"running": running, "ended": ended})
-        return {"path": path}
+        prefix = f"{self._folder}/ended/"
+        for path, record in self._unwritten.items():
+            if path.startswith(prefix):
+                ended[path.removeprefix(prefix)] = record
+        with os.fdopen(os.memfd_create("list"), "w") as handle:
+            json.dump({"running": running, "ended": ended}, handle)
+            handle.flush()
+            self._answer(self._asking, {"seq": request["seq"]}, os.dup(handle.fileno()))
 
     def _forget(self, request: dict[str, Any], _: list[int]) -> dict[str, Any]:
         for identity in request["ids"]:
-            forget(f"{self._folder}/ended/{identity}")
+            self._discard(f"{self._folder}/ended/{identity}")
         return {}
 
     def _quit(self, _: dict[str, Any], __: list[int]) -> dict[str, Any]:
@@ -357,10 +419,10 @@ class Keeper:
         self._by_identity.pop(child.identity, None)
         record: dict[str, Any] = {"code": code, "finished": time.time_ns()}
         if child.is_container and not child.spec.get("failed"):
-            write_record(f"{self._folder}/ended/{child.identity}", record)
+            self._store(f"{self._folder}/ended/{child.identity}", record)
         if child.is_container:
             _log(f"ended container={child.identity} code={code}")
-            forget(f"{self._folder}/run/{child.identity}")
+            self._discard(f"{self._folder}/run/{child.identity}")
         for peer in list(self._peers):
             self._answer(peer, {"ended": child.identity, **record})
 
@@ -408,7 +470,8 @@ def main(folder: str, lock: int) -> int:
     listener.bind(address)
     os.chmod(f"{folder}/socket", 0o600)
     listener.listen(8)
-    write_record(f"{folder}/keeper", {"pid": os.getpid(), "started": start_ticks(os.getpid())})
+    with contextlib.suppress(OSError):  # it only tells people which process it is
+        write_record(f"{folder}/keeper", {"pid": os.getpid(), "started": start_ticks(os.getpid())})
     gc.collect()
     gc.freeze()  # constant objects are not copied for every child
     keeper = Keeper(folder)
