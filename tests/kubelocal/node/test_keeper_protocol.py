@@ -6,6 +6,7 @@ import asyncio
 import errno
 import json
 import os
+import resource
 import select
 import selectors
 import signal
@@ -17,7 +18,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kubelocal.node.errors import KeeperError
+from kubelocal.node.errors import KeeperError, StartError
 from kubelocal.node.process import client as processes_module
 from kubelocal.node.process.client import Description, Processes
 from kubelocal.node.process.execution import _MOST_WAITING, start_session
@@ -45,11 +46,12 @@ def connect(folder: Path) -> socket.socket:
     return peer
 
 
-def described(tmp_path: Path, identity: str, *words: str) -> Path:
+def described(tmp_path: Path, identity: str, *words: str, cwd: str = "/") -> Path:
     path = tmp_path / f"{identity}.json"
     log = str(tmp_path / f"{identity}.log")
     env = {"PATH": "/usr/bin:/bin"}
-    Description(id=identity, argv=words or ("sleep", "600"), env=env, log=log).write(path)
+    argv = words or ("sleep", "600")
+    Description(id=identity, argv=argv, env=env, log=log, cwd=cwd).write(path)
     return path
 
 
@@ -177,7 +179,7 @@ def bare(tmp_path: Path) -> Iterator[tuple[Keeper, socket.socket, socket.socket]
             keeper._accept(listener)
             (own,) = keeper._peers
             yield keeper, own, peer
-            own.close()
+    keeper.leave()
     keeper._selector.close()
 
 
@@ -268,6 +270,80 @@ def test_a_fork_that_fails_leaves_no_descriptor_behind(
         assert answer["seq"] == number
         assert "temporarily unavailable" in answer["error"]["message"]
     assert sum(1 for _ in Path("/proc/self/fd").iterdir()) == before
+
+
+def test_an_error_of_the_keeper_does_not_end_it(
+    bare: tuple[Keeper, socket.socket, socket.socket],
+) -> None:
+    """Its end is the end of all pods."""
+    keeper, own, peer = bare
+    reading, writing = os.pipe()
+    os.write(writing, b"x")
+
+    def fail() -> None:
+        keeper._selector.unregister(reading)
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    keeper._selector.register(reading, selectors.EVENT_READ, fail)
+    turn(keeper)
+    peer.send(b'{"seq": 1, "verb": "ping"}')
+    turn(keeper)
+    assert json.loads(peer.recv(65536)) == {"seq": 1}
+    assert own in keeper._peers
+    os.close(reading)
+    os.close(writing)
+
+
+def count_descriptors(pid: int) -> int:
+    return sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())
+
+
+def first_free(pid: int) -> int:
+    taken = {int(path.name) for path in Path(f"/proc/{pid}/fd").iterdir()}
+    return next(number for number in range(len(taken) + 1) if number not in taken)
+
+
+async def test_a_keeper_without_free_descriptors_goes_on(
+    processes: Processes, tmp_path: Path
+) -> None:
+    """It refuses starts and connections meanwhile; what ends is ended whole, and announced."""
+    keeper = msgspec.json.decode((tmp_path / "keeper/keeper").read_bytes())["pid"]
+    end = processes.watch("base")
+    script = f"setsid sleep 600 & echo $! >{tmp_path}/pid.new; mv pid.new pid; sleep 600"
+    spec = described(tmp_path, "base", "sh", "-c", script, cwd=str(tmp_path))
+    await processes.start(spec)
+    await until((tmp_path / "pid").exists)
+    stray = int((tmp_path / "pid").read_text())
+    limits = resource.prlimit(keeper, resource.RLIMIT_NOFILE)
+    before = count_descriptors(keeper)
+    free = first_free(keeper)
+    for more in range(8):  # each time it gets one step further
+        resource.prlimit(keeper, resource.RLIMIT_NOFILE, (free + more, limits[1]))
+        with pytest.raises(StartError):
+            await processes.start(described(tmp_path, "a"))
+        assert count_descriptors(keeper) == before
+    resource.prlimit(keeper, resource.RLIMIT_NOFILE, (free, limits[1]))
+    with connect(tmp_path / "keeper") as peer:
+        peer.send(b'{"seq": 1, "verb": "ping"}')
+        await processes.signal("base", signal.SIGKILL)
+        async with asyncio.timeout(30):
+            assert (await end).code == 137
+        assert start_ticks(stray) is None, "it belongs to the container that ended"
+        assert set((await processes.list_processes()).ended) == {"base"}
+        resource.prlimit(keeper, resource.RLIMIT_NOFILE, limits)
+        answer = json.loads(await asyncio.to_thread(peer.recv, 65536))
+        assert answer == {"seq": 1}, "it was accepted once there was a descriptor for it"
+    await processes.start(described(tmp_path, "a"))
+
+
+async def test_a_keeper_may_open_more_files_than_its_containers(
+    processes: Processes, tmp_path: Path
+) -> None:
+    keeper = msgspec.json.decode((tmp_path / "keeper/keeper").read_bytes())["pid"]
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert resource.prlimit(keeper, resource.RLIMIT_NOFILE) == (hard, hard)
+    started = await processes.start(described(tmp_path, "a"))
+    assert resource.prlimit(started.pid, resource.RLIMIT_NOFILE) == (soft, hard)
 
 
 async def test_a_keeper_that_cannot_be_started_again_at_once_is_started_later(

@@ -343,15 +343,21 @@ class Processes:
     async def _request(
         self, verb: str, descriptors: Sequence[int] = (), **fields: Any
     ) -> dict[str, Any]:
-        """Send a request to the keeper; idempotent ones are repeated when the keeper dies."""
+        """Send a request to the keeper; idempotent ones are repeated when the keeper dies.
+
+        Errors: KeeperError, also when the keeper could not do it; a failed start is an answer.
+        """
         await self._wait_restarted()
         try:
-            return await self._ask(verb, descriptors, fields)
+            answer = await self._ask(verb, descriptors, fields)
         except KeeperError:
             if verb in ("start", "quit") or self._restarting is None:
                 raise
-        await self._wait_restarted()
-        return await self._ask(verb, descriptors, fields)
+            await self._wait_restarted()
+            answer = await self._ask(verb, descriptors, fields)
+        if "error" in answer and verb != "start":
+            raise KeeperError(f"the keeper could not {verb}: {answer['error']['message']}")
+        return answer
 
     async def _wait_restarted(self) -> None:
         if self._restarting is not None:

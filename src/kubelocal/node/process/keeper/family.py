@@ -24,6 +24,15 @@ MARK = "KUBELOCAL_CONTAINER"
 _GONE_WITHIN = 5.0  # a server with much memory, or a busy machine, takes longer
 
 
+_EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+
+
+def _check_resources(error: OSError) -> None:
+    """Raise an error that says nothing about a process: it must not count as gone."""
+    if error.errno in _EXHAUSTED:
+        raise error
+
+
 def start_ticks(pid: int) -> int | None:
     """Return when a process started, in clock ticks since boot, or None when it is gone."""
     fields = _stat(pid)
@@ -35,7 +44,8 @@ def _stat(pid: int) -> list[str] | None:
     try:
         with open(f"/proc/{pid}/stat", "rb") as handle:
             text = handle.read()
-    except OSError:
+    except OSError as error:
+        _check_resources(error)
         return None
     fields = text[text.rindex(b")") + 2 :].decode().split()
     return None if fields[0] in ("Z", "X") else fields
@@ -45,7 +55,8 @@ def _environment(pid: int) -> list[bytes]:
     try:
         with open(f"/proc/{pid}/environ", "rb") as handle:
             return handle.read().split(b"\0")
-    except OSError:
+    except OSError as error:
+        _check_resources(error)
         return []
 
 
@@ -67,7 +78,8 @@ def marks_with(prefix: str) -> set[str]:
 def _tree_of(pid: int) -> str | None:
     try:
         return os.readlink(f"/proc/{pid}/ns/mnt")
-    except OSError:
+    except OSError as error:
+        _check_resources(error)
         return None
 
 
@@ -77,7 +89,9 @@ def _in_cgroups(folders: Sequence[str]) -> set[int]:
         try:
             with open(f"{folder}/cgroup.procs") as handle:
                 found.update(int(line) for line in handle)
-        except (OSError, ValueError):
+        except OSError as error:
+            _check_resources(error)
+        except ValueError:
             continue
     return found
 
