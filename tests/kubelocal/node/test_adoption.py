@@ -5,6 +5,7 @@ import contextlib
 import os
 import signal
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -21,7 +22,7 @@ from tests.kubelocal.node.pod_world import (
 
 from kubecontroller.client.objects import LEASES, NODES
 from kubelocal.node.errors import KeeperError, ModeError, NodeError
-from kubelocal.node.process.client import Processes, ProcessList
+from kubelocal.node.process.client import Processes, ProcessList, Running
 from kubelocal.node.process.keeper.family import MARK, start_ticks
 from kubelocal.node.process.mounts import Mode
 
@@ -125,6 +126,36 @@ async def test_agent_without_a_list_adopts_nothing_and_asks_again(
     found = await world.until_quiet()
     assert family(world.data_dir) == pids
     assert status_of(found)["restartCount"] == 0
+
+
+async def test_start_that_took_too_long_is_taken_back_before_the_next(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The keeper may still do it: two servers on one data folder destroy it."""
+    word, keeper = uuid.uuid4().hex, keeper_pid(world.data_dir)
+    whole, failed = Processes.start, asyncio.Event()
+
+    async def start(self: Processes, spec: Path, descriptors: Sequence[int] = ()) -> Running:
+        try:
+            return await whole(self, spec, descriptors)
+        except KeeperError:
+            failed.set()
+            raise
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Processes, "start", start)
+        patched.setattr("kubelocal.node.process.client._REQUEST_DEADLINE", 0.5)
+        os.kill(keeper, signal.SIGSTOP)
+        try:
+            env = [{"name": "STRAY_TEST", "value": word}]
+            await world.create(pod("p", container("main", env=env)))
+            async with asyncio.timeout(30):
+                await failed.wait()
+        finally:
+            os.kill(keeper, signal.SIGCONT)
+    await world.until_quiet()
+    assert len(marked(word)) == 1
+    assert len((await world.agent._processes.list_processes()).running) == 1  # type: ignore[union-attr]
 
 
 async def test_end_that_nobody_saw_is_found_and_the_container_restarted(
