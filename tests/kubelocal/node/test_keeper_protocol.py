@@ -346,6 +346,26 @@ async def test_a_keeper_may_open_more_files_than_its_containers(
     assert resource.prlimit(started.pid, resource.RLIMIT_NOFILE) == (soft, hard)
 
 
+async def test_many_ends_are_forgotten_at_once(processes: Processes, tmp_path: Path) -> None:
+    """They do not fit into one packet."""
+    started = await processes.start(described(tmp_path, "a"))
+    ended = tmp_path / "keeper/ended"
+    names = [f"{number:064x}" for number in range(20_000)]
+    for name in (names[0], names[-1]):
+        (ended / name).write_text('{"code": 0, "finished": 1}')
+    await processes.forget(names)
+    listed = await processes.list_processes()
+    assert (listed.running, listed.ended) == ({"a": started}, {})
+
+
+async def test_a_request_that_is_too_large_fails_alone(processes: Processes) -> None:
+    connection = processes._socket
+    with pytest.raises(KeeperError, match="too large"):
+        await processes._request("forget", ids=["x" * 64] * 100_000)
+    assert processes._socket is connection
+    await processes.list_processes()
+
+
 async def test_a_keeper_that_cannot_be_started_again_at_once_is_started_later(
     processes: Processes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

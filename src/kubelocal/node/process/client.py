@@ -9,6 +9,7 @@ from __future__ import annotations
 import array
 import asyncio
 import contextlib
+import errno
 import fcntl
 import logging
 import os
@@ -28,6 +29,7 @@ from kubelocal.node.errors import KeeperError, StartError
 __all__ = ["Description", "Ended", "ProcessList", "Processes", "Running", "version_line"]
 
 _PACKET = 1 << 20
+_MOST_IDENTITIES = 500  # in one packet
 _START_DEADLINE = 30.0
 _REQUEST_DEADLINE = 60.0
 _LOOK_AGAIN = 0.005
@@ -390,6 +392,10 @@ class Processes:
             except BlockingIOError:
                 await asyncio.sleep(0.001)
             except OSError as error:
+                if error.errno == errno.EMSGSIZE:
+                    raise KeeperError(
+                        f"a request of {len(packet)} bytes is too large for the keeper"
+                    ) from error
                 self._lost()
                 raise KeeperError(f"the keeper cannot be reached: {error.strerror}") from error
             else:
@@ -434,7 +440,9 @@ class Processes:
 
     async def forget(self, identities: Sequence[str]) -> None:
         """Drop the keeper's records of ended processes whose end was stored."""
-        await self._request("forget", ids=list(identities))
+        for first in range(0, len(identities), _MOST_IDENTITIES):
+            batch = list(identities[first : first + _MOST_IDENTITIES])
+            await self._request("forget", ids=batch)
 
     def begin_quitting(self) -> None:
         """Do not restart the keeper when it ends."""
