@@ -98,7 +98,11 @@ def trim(log: Path) -> None:
     It is emptied and not replaced: its writer has it open, to append.
     """
     if log.exists() and log.stat().st_size > _MOST_LOGGED:
-        shutil.copyfile(log, log.with_name(f"{log.name}.1"))
+        older = log.with_name(f"{log.name}.1")
+        try:
+            shutil.copyfile(log, older)
+        except OSError:  # on a full disk the space is needed more than the log
+            older.unlink(missing_ok=True)
         os.truncate(log, 0)
 
 
