@@ -76,8 +76,9 @@ async def supervise(
         trimming.cancel()
         for keeper in keepers:
             keeper.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await keeper
+            for error in await asyncio.gather(keeper, return_exceptions=True):
+                if not isinstance(error, asyncio.CancelledError):
+                    _LOG.error("a process was not kept alive", exc_info=error)
         instance.pid_file.unlink(missing_ok=True)
         _LOG.info("stopped")
         undo()
@@ -111,30 +112,38 @@ async def _keep(instance: Instance, child: Child, report: Callable[[str], None])
     pause = _PAUSE_SECONDS
     while True:
         begun = time.monotonic()
-        with instance.log_of(child.name).open("ab") as log:
-            process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                *child.arguments,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
-        _LOG.info("started a process", extra=fields(process=child.name, pid=process.pid))
         try:
-            code = await process.wait()
-        except asyncio.CancelledError:
-            await _end(process)
-            raise
+            outcome = f"ended with code {await _run(instance, child)}"
+        except OSError as error:
+            outcome = f"cannot be started: {error}"
         if time.monotonic() - begun > _CALM_SECONDS:
             pause = _PAUSE_SECONDS
         _LOG.warning(
-            "a process ended and is started again",
-            extra=fields(process=child.name, code=code, pause=pause),
+            "a process is started again",
+            extra=fields(process=child.name, outcome=outcome, pause=pause),
         )
-        report(f"{child.name} ended with code {code}; starting it again in {pause:g} s")
+        report(f"{child.name} {outcome}; starting it again in {pause:g} s")
         await asyncio.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+
+async def _run(instance: Instance, child: Child) -> int:
+    """Run one child until its end, and return its code; end it when cancelled."""
+    with instance.log_of(child.name).open("ab") as log:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *child.arguments,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    _LOG.info("started a process", extra=fields(process=child.name, pid=process.pid))
+    try:
+        return await process.wait()
+    except asyncio.CancelledError:
+        await _end(process)
+        raise
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
@@ -180,7 +189,11 @@ def stop(instance: Instance, *, wait_seconds: float = 2 * _STOP_SECONDS + 5) -> 
         return True
     begun = start_time(pid)
     os.kill(pid, signal.SIGTERM)
-    deadline = time.monotonic() + wait_seconds
+    return _wait_ended(pid, begun, wait_seconds)
+
+
+def _wait_ended(pid: int, begun: int, seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if start_time(pid) != begun:
             return True
