@@ -26,6 +26,7 @@ from kubelocal.node.process.keeper.family import start_ticks
 
 __all__ = [
     "Child",
+    "end_children",
     "is_running",
     "read_pid",
     "start_time",
@@ -64,6 +65,8 @@ async def supervise(
     undo = set_up(stream=log)
     _LOG.info("started", extra=fields(pid=os.getpid()))
     instance.pid_file.write_text(f"{os.getpid()} {start_time(os.getpid())}\n")
+    # A supervisor that was killed may have left some; their pods go on, and are adopted.
+    await asyncio.to_thread(end_children, instance, signal.SIGKILL)
     # the one that is stopped last is needed first
     keepers = [asyncio.create_task(_keep(instance, child, report)) for child in reversed(children)]
     keepers.reverse()
@@ -79,6 +82,7 @@ async def supervise(
             for error in await asyncio.gather(keeper, return_exceptions=True):
                 if not isinstance(error, asyncio.CancelledError):
                     _LOG.error("a process was not kept alive", exc_info=error)
+        instance.children_file.unlink(missing_ok=True)
         instance.pid_file.unlink(missing_ok=True)
         _LOG.info("stopped")
         undo()
@@ -140,6 +144,7 @@ async def _run(instance: Instance, child: Child) -> int:
         )
     _LOG.info("started a process", extra=fields(process=child.name, pid=process.pid))
     try:
+        _remember(instance, child.name, process.pid)
         return await process.wait()
     except asyncio.CancelledError:
         await _end(process)
@@ -175,6 +180,46 @@ def read_pid(instance: Instance) -> int | None:
     except (OSError, ValueError):
         return None
     return pid if begun and start_time(pid) == begun else None
+
+
+def _read_children(instance: Instance) -> dict[str, tuple[int, int]]:
+    """Return pid and start time of each child that was recorded, the last started last."""
+    try:
+        lines = [line.split() for line in instance.children_file.read_text().splitlines()]
+        return {name: (int(pid), int(begun)) for name, pid, begun in lines}
+    except (OSError, ValueError):
+        return {}
+
+
+def _remember(instance: Instance, name: str, pid: int) -> None:
+    """Record a child, for the case that this process is killed."""
+    children = {**_read_children(instance), name: (pid, start_time(pid))}
+    text = "".join(f"{name} {pid} {begun}\n" for name, (pid, begun) in children.items())
+    fresh = instance.children_file.with_suffix(".new")
+    try:
+        fresh.write_text(text)
+        fresh.replace(instance.children_file)
+    except OSError as error:
+        _LOG.warning("a process cannot be recorded", extra=fields(process=name, error=str(error)))
+
+
+def end_children(instance: Instance, number: int = signal.SIGTERM) -> bool:
+    """End the processes that a killed supervisor left, the first started last.
+
+    Return whether all have ended; one that does not end in time is killed.
+    """
+    children = _read_children(instance)
+    for pid, begun in reversed(children.values()):
+        for attempt in (number, signal.SIGKILL):
+            if not begun or start_time(pid) != begun:
+                break
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, attempt)
+            _wait_ended(pid, begun, _STOP_SECONDS)
+    if any(begun and start_time(pid) == begun for pid, begun in children.values()):
+        return False
+    instance.children_file.unlink(missing_ok=True)
+    return True
 
 
 def is_running(instance: Instance) -> bool:

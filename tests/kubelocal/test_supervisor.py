@@ -1,4 +1,4 @@
-"""The processes of a local cluster, when the machine lacks something."""
+"""The processes of a local cluster, when the machine lacks something or their supervisor dies."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ import errno
 import os
 import shutil
 import signal
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +17,7 @@ import pytest
 
 from kubelocal import supervisor
 from kubelocal.instance import Instance
-from kubelocal.supervisor import Child
+from kubelocal.supervisor import Child, start_time
 
 
 @pytest.fixture
@@ -106,3 +109,29 @@ def test_a_log_is_cut_also_where_there_is_no_space_to_keep_it(
     supervisor.trim(log)
     assert log.stat().st_size == 0
     assert [path.name for path in tmp_path.iterdir()] == ["operator.log"], "space is needed"
+
+
+@pytest.fixture
+def left(instance: Instance) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that a killed supervisor left running."""
+    process = subprocess.Popen([sys.executable, *SLEEPING.arguments])
+    supervisor._remember(instance, "operator", process.pid)
+    yield process
+    process.kill()
+    process.wait()
+
+
+def test_processes_that_a_killed_supervisor_left_are_ended(
+    instance: Instance, left: subprocess.Popen[bytes]
+) -> None:
+    assert supervisor.end_children(instance)
+    assert start_time(left.pid) == 0
+    assert supervisor.end_children(instance), "there is nothing left to end"
+
+
+def test_a_process_that_got_the_pid_of_another_is_not_ended(
+    instance: Instance, left: subprocess.Popen[bytes]
+) -> None:
+    instance.children_file.write_text(f"operator {left.pid} 12345\n")
+    assert supervisor.end_children(instance)
+    assert start_time(left.pid)
