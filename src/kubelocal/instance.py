@@ -98,6 +98,11 @@ class Instance(Struct, frozen=True):
         return self.folder / "supervisor.pid"
 
     @property
+    def children_file(self) -> Path:
+        """Name, pid and start time of the processes that the supervisor started."""
+        return self.folder / "children.pid"
+
+    @property
     def node_folder(self) -> Path:
         """Where the node agent keeps pods and volumes."""
         return self.folder / "node"

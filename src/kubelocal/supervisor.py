@@ -26,6 +26,7 @@ from kubelocal.node.process.keeper.family import start_ticks
 
 __all__ = [
     "Child",
+    "end_children",
     "is_running",
     "read_pid",
     "start_time",
@@ -64,6 +65,8 @@ async def supervise(
     undo = set_up(stream=log)
     _LOG.info("started", extra=fields(pid=os.getpid()))
     instance.pid_file.write_text(f"{os.getpid()} {start_time(os.getpid())}\n")
+    # A supervisor that was killed may have left some; their pods go on, and are adopted.
+    await asyncio.to_thread(end_children, instance, signal.SIGKILL)
     # the one that is stopped last is needed first
     keepers = [asyncio.create_task(_keep(instance, child, report)) for child in reversed(children)]
     keepers.reverse()
@@ -76,8 +79,10 @@ async def supervise(
         trimming.cancel()
         for keeper in keepers:
             keeper.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await keeper
+            for error in await asyncio.gather(keeper, return_exceptions=True):
+                if not isinstance(error, asyncio.CancelledError):
+                    _LOG.error("a process was not kept alive", exc_info=error)
+        instance.children_file.unlink(missing_ok=True)
         instance.pid_file.unlink(missing_ok=True)
         _LOG.info("stopped")
         undo()
@@ -98,7 +103,11 @@ def trim(log: Path) -> None:
     It is emptied and not replaced: its writer has it open, to append.
     """
     if log.exists() and log.stat().st_size > _MOST_LOGGED:
-        shutil.copyfile(log, log.with_name(f"{log.name}.1"))
+        older = log.with_name(f"{log.name}.1")
+        try:
+            shutil.copyfile(log, older)
+        except OSError:  # on a full disk the space is needed more than the log
+            older.unlink(missing_ok=True)
         os.truncate(log, 0)
 
 
@@ -107,30 +116,39 @@ async def _keep(instance: Instance, child: Child, report: Callable[[str], None])
     pause = _PAUSE_SECONDS
     while True:
         begun = time.monotonic()
-        with instance.log_of(child.name).open("ab") as log:
-            process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                *child.arguments,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
-        _LOG.info("started a process", extra=fields(process=child.name, pid=process.pid))
         try:
-            code = await process.wait()
-        except asyncio.CancelledError:
-            await _end(process)
-            raise
+            outcome = f"ended with code {await _run(instance, child)}"
+        except OSError as error:
+            outcome = f"cannot be started: {error}"
         if time.monotonic() - begun > _CALM_SECONDS:
             pause = _PAUSE_SECONDS
         _LOG.warning(
-            "a process ended and is started again",
-            extra=fields(process=child.name, code=code, pause=pause),
+            "a process is started again",
+            extra=fields(process=child.name, outcome=outcome, pause=pause),
         )
-        report(f"{child.name} ended with code {code}; starting it again in {pause:g} s")
+        report(f"{child.name} {outcome}; starting it again in {pause:g} s")
         await asyncio.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+
+async def _run(instance: Instance, child: Child) -> int:
+    """Run one child until its end, and return its code; end it when cancelled."""
+    with instance.log_of(child.name).open("ab") as log:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *child.arguments,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    _LOG.info("started a process", extra=fields(process=child.name, pid=process.pid))
+    try:
+        _remember(instance, child.name, process.pid)
+        return await process.wait()
+    except asyncio.CancelledError:
+        await _end(process)
+        raise
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
@@ -164,6 +182,46 @@ def read_pid(instance: Instance) -> int | None:
     return pid if begun and start_time(pid) == begun else None
 
 
+def _read_children(instance: Instance) -> dict[str, tuple[int, int]]:
+    """Return pid and start time of each child that was recorded, the last started last."""
+    try:
+        lines = [line.split() for line in instance.children_file.read_text().splitlines()]
+        return {name: (int(pid), int(begun)) for name, pid, begun in lines}
+    except (OSError, ValueError):
+        return {}
+
+
+def _remember(instance: Instance, name: str, pid: int) -> None:
+    """Record a child, for the case that this process is killed."""
+    children = {**_read_children(instance), name: (pid, start_time(pid))}
+    text = "".join(f"{name} {pid} {begun}\n" for name, (pid, begun) in children.items())
+    fresh = instance.children_file.with_suffix(".new")
+    try:
+        fresh.write_text(text)
+        fresh.replace(instance.children_file)
+    except OSError as error:
+        _LOG.warning("a process cannot be recorded", extra=fields(process=name, error=str(error)))
+
+
+def end_children(instance: Instance, number: int = signal.SIGTERM) -> bool:
+    """End the processes that a killed supervisor left, the first started last.
+
+    Return whether all have ended; one that does not end in time is killed.
+    """
+    children = _read_children(instance)
+    for pid, begun in reversed(children.values()):
+        for attempt in (number, signal.SIGKILL):
+            if not begun or start_time(pid) != begun:
+                break
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, attempt)
+            _wait_ended(pid, begun, _STOP_SECONDS)
+    if any(begun and start_time(pid) == begun for pid, begun in children.values()):
+        return False
+    instance.children_file.unlink(missing_ok=True)
+    return True
+
+
 def is_running(instance: Instance) -> bool:
     """Return whether the instance's supervisor runs."""
     return read_pid(instance) is not None
@@ -176,7 +234,11 @@ def stop(instance: Instance, *, wait_seconds: float = 2 * _STOP_SECONDS + 5) -> 
         return True
     begun = start_time(pid)
     os.kill(pid, signal.SIGTERM)
-    deadline = time.monotonic() + wait_seconds
+    return _wait_ended(pid, begun, wait_seconds)
+
+
+def _wait_ended(pid: int, begun: int, seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if start_time(pid) != begun:
             return True

@@ -22,7 +22,7 @@ from kubelocal.apiserver.pod_api import ExecOptions, ExecSession, LogOptions
 from kubelocal.node.addresses import AddressPool
 from kubelocal.node.api import VOLUMES, Cluster
 from kubelocal.node.environment.payloads import objects_named
-from kubelocal.node.errors import NodeError
+from kubelocal.node.errors import KeeperError, NodeError
 from kubelocal.node.events import EventRecorder
 from kubelocal.node.images import Catalog, Images
 from kubelocal.node.layout import Layout
@@ -163,7 +163,7 @@ class NodeAgent:
 
     async def _take_over(self) -> None:
         """Adopt the pods that an earlier agent left running, and end those no longer wanted."""
-        listed = await self._processes.list_processes()
+        listed = await self._list_processes()
         wanted = {pod["metadata"]["uid"] for pod in self._cluster.pods.cache if self._is_local(pod)}
         kept: set[str] = set()
         for folder in self._layout.pods():
@@ -180,6 +180,15 @@ class NodeAgent:
         for identity in set(listed.running) - kept:
             await self._processes.kill(identity)
         await self._processes.forget(sorted(set(listed.ended) - kept))
+
+    async def _list_processes(self) -> ProcessList:
+        """Return the list of the keeper, however long it takes: without it all may still run."""
+        while True:
+            try:
+                return await self._processes.list_processes()
+            except KeeperError as error:
+                _log.warning("no pod can be adopted yet, will retry: %s", error)
+                await asyncio.sleep(_RETRY)
 
     async def shutdown(self, *, grace: float = 10.0) -> None:
         """End every process of every pod, and the keeper; the pods stay in the API.

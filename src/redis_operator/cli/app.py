@@ -196,19 +196,40 @@ def _say_ready(instance: Instance, what: str) -> None:
 @click.option("--purge", is_flag=True, help="Delete its data as well: databases, volumes, all.")
 def down(*, name: str, purge: bool) -> None:
     """Stop a local cluster; its databases are there again after the next `up`."""
-    instance, _ = _existing(name)
+    instance, settings = _existing(name)
     was_running = supervisor.is_running(instance)
+    was_killed = not was_running and instance.pid_file.exists()
     if was_running and not supervisor.stop(instance):
         raise click.ClickException(
             f"local cluster {name!r} does not stop; see {instance.logs}, or end process "
             f"{supervisor.read_pid(instance)}"
         )
+    if not supervisor.end_children(instance):
+        raise click.ClickException(
+            f"processes of local cluster {name!r} do not end; see {instance.logs}, and end those "
+            f"in {instance.children_file}"
+        )
+    if was_killed:
+        _check_ended(instance, settings)
     _end_leftovers(instance)
+    instance.pid_file.unlink(missing_ok=True)
     instance.ready_file.unlink(missing_ok=True)
     if purge:
         instance.purge()
     state = "stopped" if was_running else "was not running"
     click.echo(f"local cluster {name!r} {state}" + ("; its data is deleted" if purge else ""))
+
+
+def _check_ended(instance: Instance, settings: Settings) -> None:
+    """Refuse to go on while a control plane may still use the data of this instance."""
+    try:
+        with INSTANCES.hold_network(settings.network):
+            pass
+    except InstanceError as error:
+        raise click.ClickException(
+            f"the supervisor of local cluster {instance.name!r} was killed, and its control plane "
+            f"may still run: {error}. End that process; until then its data is not deleted"
+        ) from error
 
 
 def _end_leftovers(instance: Instance) -> None:

@@ -5,6 +5,7 @@ import contextlib
 import os
 import signal
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -20,7 +21,8 @@ from tests.kubelocal.node.pod_world import (
 )
 
 from kubecontroller.client.objects import LEASES, NODES
-from kubelocal.node.errors import ModeError, NodeError
+from kubelocal.node.errors import KeeperError, ModeError, NodeError
+from kubelocal.node.process.client import Processes, ProcessList, Running
 from kubelocal.node.process.keeper.family import MARK, start_ticks
 from kubelocal.node.process.mounts import Mode
 
@@ -72,6 +74,88 @@ async def test_pods_go_on_without_their_agent_and_are_adopted(
     await world.delete()
     await world.until_gone()
     assert [start_ticks(pid) for pid in pids] == [None]
+
+
+async def test_containers_are_adopted_also_where_the_keeper_cannot_write(
+    bare_world: World,
+) -> None:
+    """Two servers on one data folder destroy it."""
+    world = bare_world
+    await world.start_agent()
+    (world.data_dir / "keeper/list.new").mkdir()  # as on a full disk: no list can be written
+    word = uuid.uuid4().hex
+    env = [{"name": "STRAY_TEST", "value": word}]
+    await world.create(pod("p", container("main", env=env)))
+    await world.until_quiet()
+    before = marked(word)
+    await world.kill_agent()
+    agent = await world.start_agent()
+    async with asyncio.timeout(30):
+        while not all(one.runners[0]._end for one in agent._runners.values()):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    after = await world.until_quiet()
+    assert (len(before), marked(word)) == (1, before)
+    assert status_of(after)["restartCount"] == 0
+
+
+async def test_agent_without_a_list_adopts_nothing_and_asks_again(
+    bare_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = bare_world
+    monkeypatch.setattr("kubelocal.node.agent._RETRY", 0.01)
+    await world.start_agent()
+    await world.create(pod())
+    await world.until_quiet()
+    pids = family(world.data_dir)
+    await world.kill_agent()
+    whole = Processes.list_processes
+    refused: list[bool] = []
+
+    async def refuse(self: Processes) -> ProcessList:
+        # The first two are for all pods, the fourth is for this one.
+        refused.append(len(refused) in (0, 1, 3))
+        if refused[-1]:
+            raise KeeperError("the keeper has no list")
+        return await whole(self)
+
+    monkeypatch.setattr(Processes, "list_processes", refuse)
+    await world.start_agent()
+    async with asyncio.timeout(30):
+        while len(refused) < 5:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    found = await world.until_quiet()
+    assert family(world.data_dir) == pids
+    assert status_of(found)["restartCount"] == 0
+
+
+async def test_start_that_took_too_long_is_taken_back_before_the_next(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The keeper may still do it: two servers on one data folder destroy it."""
+    word, keeper = uuid.uuid4().hex, keeper_pid(world.data_dir)
+    whole, failed = Processes.start, asyncio.Event()
+
+    async def start(self: Processes, spec: Path, descriptors: Sequence[int] = ()) -> Running:
+        try:
+            return await whole(self, spec, descriptors)
+        except KeeperError:
+            failed.set()
+            raise
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Processes, "start", start)
+        patched.setattr("kubelocal.node.process.client._REQUEST_DEADLINE", 0.5)
+        os.kill(keeper, signal.SIGSTOP)
+        try:
+            env = [{"name": "STRAY_TEST", "value": word}]
+            await world.create(pod("p", container("main", env=env)))
+            async with asyncio.timeout(30):
+                await failed.wait()
+        finally:
+            os.kill(keeper, signal.SIGCONT)
+    await world.until_quiet()
+    assert len(marked(word)) == 1
+    assert len((await world.agent._processes.list_processes()).running) == 1  # type: ignore[union-attr]
 
 
 async def test_end_that_nobody_saw_is_found_and_the_container_restarted(

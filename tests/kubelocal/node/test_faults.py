@@ -90,6 +90,33 @@ def test_full_disk_loses_log_lines_and_nothing_else(tmp_path: Path) -> None:
     assert [line.split(" ", 3)[3] for line in path.read_text().splitlines()] == ["before", "after"]
 
 
+def test_log_that_cannot_be_rotated_is_written_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A descriptor that was closed may be another file's by then."""
+    path = tmp_path / "log"
+    log = LogFile(str(path), limit=100, kept=1)
+    log.feed("stdout", b"x" * 60 + b"\n")
+
+    def refuse(*_: object) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("os.open", refuse)
+        log.feed("stdout", b"y" * 60 + b"\n")
+    other = os.open(tmp_path / "dump.rdb", os.O_CREAT | os.O_RDWR)
+    log.feed("stdout", b"z\n")
+    log.close()
+    assert os.fstat(other).st_size == 0
+    os.close(other)
+    texts = [
+        line.split(" ", 3)[3]
+        for piece in (tmp_path / "log.1", path)
+        for line in piece.read_text().splitlines()
+    ]
+    assert texts == ["x" * 60, "y" * 60, "z"]
+
+
 async def test_volume_that_cannot_be_written_is_said_in_an_event(world: World) -> None:
     await world.put(CONFIG_MAPS, "conf", data={"a": "1"})
     items = [{"key": "a", "path": "/".join(["x" * 255] * 20)}]

@@ -6,23 +6,25 @@ import asyncio
 import errno
 import json
 import os
+import resource
 import select
 import selectors
 import signal
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from kubelocal.node.errors import KeeperError
+from kubelocal.node.errors import KeeperError, StartError
 from kubelocal.node.process import client as processes_module
 from kubelocal.node.process.client import Description, Processes
 from kubelocal.node.process.execution import _MOST_WAITING, start_session
 from kubelocal.node.process.keeper import main as keeper_module
 from kubelocal.node.process.keeper import spawn
+from kubelocal.node.process.keeper.family import start_ticks
 from kubelocal.node.process.keeper.main import Keeper
 
 
@@ -44,11 +46,12 @@ def connect(folder: Path) -> socket.socket:
     return peer
 
 
-def described(tmp_path: Path, identity: str, *words: str) -> Path:
+def described(tmp_path: Path, identity: str, *words: str, cwd: str = "/") -> Path:
     path = tmp_path / f"{identity}.json"
     log = str(tmp_path / f"{identity}.log")
     env = {"PATH": "/usr/bin:/bin"}
-    Description(id=identity, argv=words or ("sleep", "600"), env=env, log=log).write(path)
+    argv = words or ("sleep", "600")
+    Description(id=identity, argv=argv, env=env, log=log, cwd=cwd).write(path)
     return path
 
 
@@ -87,6 +90,81 @@ async def test_an_answer_goes_to_who_asked_and_an_end_to_all(
     assert heard["ended"] == "a", "the answer to the start is not this peer's"
 
 
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(30):
+        while not condition():  # noqa: ASYNC110 - another process changes it
+            await asyncio.sleep(0.01)
+
+
+async def test_a_list_is_current_also_where_the_keeper_cannot_write(
+    processes: Processes, tmp_path: Path
+) -> None:
+    """An agent that takes a running container for lost starts another one beside it."""
+    await processes.start(described(tmp_path, "a"))
+    await processes.list_processes()
+    (tmp_path / "keeper/list.new").mkdir()  # as on a full disk: no list can be written
+    await processes.start(described(tmp_path, "b"))
+    await processes.kill("a")
+    listed = await processes.list_processes()
+    assert (set(listed.running), set(listed.ended)) == ({"b"}, {"a"})
+
+
+async def test_a_list_that_the_keeper_cannot_make_is_an_error(
+    processes: Processes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*_: object) -> dict[str, Any]:
+        return {"error": {"stage": "keeper", "errno": 24, "message": "Too many open files"}}
+
+    monkeypatch.setattr(processes, "_ask", refuse)
+    with pytest.raises(KeeperError, match="Too many open files"):
+        await processes.list_processes()
+
+
+async def test_an_end_that_cannot_be_recorded_is_listed_and_recorded_later(
+    processes: Processes, tmp_path: Path
+) -> None:
+    ended = tmp_path / "keeper/ended"
+    for identity in ("a", "b"):
+        (ended / f"{identity}.new").mkdir()  # as on a full disk
+        end = processes.watch(identity)
+        await processes.start(described(tmp_path, identity, "sh", "-c", "exit 7"))
+        await end
+    assert {one.code for one in (await processes.list_processes()).ended.values()} == {7}
+    await processes.forget(["b"])
+    assert set((await processes.list_processes()).ended) == {"a"}
+    for identity in ("a", "b"):
+        (ended / f"{identity}.new").rmdir()
+    await until((ended / "a").exists)
+    assert msgspec.json.decode((ended / "a").read_bytes())["code"] == 7
+    assert not (ended / "b").exists(), "it was forgotten"
+
+
+async def test_what_could_not_be_recorded_is_ended_by_the_next_keeper(
+    processes: Processes, tmp_path: Path
+) -> None:
+    folder = tmp_path / "keeper"
+    (folder / "run/a.new").mkdir()  # as on a full disk
+    end = processes.watch("a")
+    started = await processes.start(described(tmp_path, "a"))
+    assert not (folder / "run/a").exists()
+    os.kill(msgspec.json.decode((folder / "keeper").read_bytes())["pid"], signal.SIGKILL)
+    async with asyncio.timeout(30):
+        assert (await end).lost
+    assert start_ticks(started.pid) is None
+    (folder / "run/a.new").rmdir()
+
+
+async def test_a_start_that_could_not_be_recorded_is_recorded_later(
+    processes: Processes, tmp_path: Path
+) -> None:
+    running = tmp_path / "keeper/run"
+    (running / "a.new").mkdir()  # as on a full disk
+    started = await processes.start(described(tmp_path, "a"))
+    (running / "a.new").rmdir()
+    await until((running / "a").exists)
+    assert msgspec.json.decode((running / "a").read_bytes())["pid"] == started.pid
+
+
 @pytest.fixture
 def bare(tmp_path: Path) -> Iterator[tuple[Keeper, socket.socket, socket.socket]]:
     """A keeper in this process with one peer: the keeper's end of it, and the peer's."""
@@ -101,7 +179,7 @@ def bare(tmp_path: Path) -> Iterator[tuple[Keeper, socket.socket, socket.socket]
             keeper._accept(listener)
             (own,) = keeper._peers
             yield keeper, own, peer
-            own.close()
+    keeper.leave()
     keeper._selector.close()
 
 
@@ -192,6 +270,100 @@ def test_a_fork_that_fails_leaves_no_descriptor_behind(
         assert answer["seq"] == number
         assert "temporarily unavailable" in answer["error"]["message"]
     assert sum(1 for _ in Path("/proc/self/fd").iterdir()) == before
+
+
+def test_an_error_of_the_keeper_does_not_end_it(
+    bare: tuple[Keeper, socket.socket, socket.socket],
+) -> None:
+    """Its end is the end of all pods."""
+    keeper, own, peer = bare
+    reading, writing = os.pipe()
+    os.write(writing, b"x")
+
+    def fail() -> None:
+        keeper._selector.unregister(reading)
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    keeper._selector.register(reading, selectors.EVENT_READ, fail)
+    turn(keeper)
+    peer.send(b'{"seq": 1, "verb": "ping"}')
+    turn(keeper)
+    assert json.loads(peer.recv(65536)) == {"seq": 1}
+    assert own in keeper._peers
+    os.close(reading)
+    os.close(writing)
+
+
+def count_descriptors(pid: int) -> int:
+    return sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())
+
+
+def first_free(pid: int) -> int:
+    taken = {int(path.name) for path in Path(f"/proc/{pid}/fd").iterdir()}
+    return next(number for number in range(len(taken) + 1) if number not in taken)
+
+
+async def test_a_keeper_without_free_descriptors_goes_on(
+    processes: Processes, tmp_path: Path
+) -> None:
+    """It refuses starts and connections meanwhile; what ends is ended whole, and announced."""
+    keeper = msgspec.json.decode((tmp_path / "keeper/keeper").read_bytes())["pid"]
+    end = processes.watch("base")
+    script = f"setsid sleep 600 & echo $! >{tmp_path}/pid.new; mv pid.new pid; sleep 600"
+    spec = described(tmp_path, "base", "sh", "-c", script, cwd=str(tmp_path))
+    await processes.start(spec)
+    await until((tmp_path / "pid").exists)
+    stray = int((tmp_path / "pid").read_text())
+    limits = resource.prlimit(keeper, resource.RLIMIT_NOFILE)
+    before = count_descriptors(keeper)
+    free = first_free(keeper)
+    for more in range(8):  # each time it gets one step further
+        resource.prlimit(keeper, resource.RLIMIT_NOFILE, (free + more, limits[1]))
+        with pytest.raises(StartError):
+            await processes.start(described(tmp_path, "a"))
+        assert count_descriptors(keeper) == before
+    resource.prlimit(keeper, resource.RLIMIT_NOFILE, (free, limits[1]))
+    with connect(tmp_path / "keeper") as peer:
+        peer.send(b'{"seq": 1, "verb": "ping"}')
+        await processes.signal("base", signal.SIGKILL)
+        async with asyncio.timeout(30):
+            assert (await end).code == 137
+        assert start_ticks(stray) is None, "it belongs to the container that ended"
+        assert set((await processes.list_processes()).ended) == {"base"}
+        resource.prlimit(keeper, resource.RLIMIT_NOFILE, limits)
+        answer = json.loads(await asyncio.to_thread(peer.recv, 65536))
+        assert answer == {"seq": 1}, "it was accepted once there was a descriptor for it"
+    await processes.start(described(tmp_path, "a"))
+
+
+async def test_a_keeper_may_open_more_files_than_its_containers(
+    processes: Processes, tmp_path: Path
+) -> None:
+    keeper = msgspec.json.decode((tmp_path / "keeper/keeper").read_bytes())["pid"]
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert resource.prlimit(keeper, resource.RLIMIT_NOFILE) == (hard, hard)
+    started = await processes.start(described(tmp_path, "a"))
+    assert resource.prlimit(started.pid, resource.RLIMIT_NOFILE) == (soft, hard)
+
+
+async def test_many_ends_are_forgotten_at_once(processes: Processes, tmp_path: Path) -> None:
+    """They do not fit into one packet."""
+    started = await processes.start(described(tmp_path, "a"))
+    ended = tmp_path / "keeper/ended"
+    names = [f"{number:064x}" for number in range(20_000)]
+    for name in (names[0], names[-1]):
+        (ended / name).write_text('{"code": 0, "finished": 1}')
+    await processes.forget(names)
+    listed = await processes.list_processes()
+    assert (listed.running, listed.ended) == ({"a": started}, {})
+
+
+async def test_a_request_that_is_too_large_fails_alone(processes: Processes) -> None:
+    connection = processes._socket
+    with pytest.raises(KeeperError, match="too large"):
+        await processes._request("forget", ids=["x" * 64] * 100_000)
+    assert processes._socket is connection
+    await processes.list_processes()
 
 
 async def test_a_keeper_that_cannot_be_started_again_at_once_is_started_later(

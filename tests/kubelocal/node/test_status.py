@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import os
+import tracemalloc
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kubelocal.apiserver.objects.prepare import quality_of_service
+from kubelocal.node.layout import PodFolder
 from kubelocal.node.pod.probes import (
     ExecCheck,
     HttpCheck,
@@ -22,6 +26,7 @@ from kubelocal.node.pod.states import (
     Terminated,
     Waiting,
     from_status,
+    termination_message,
 )
 from kubelocal.node.pod.status import PodState, phase_of, pod_status
 
@@ -293,3 +298,23 @@ def test_verdict_changes_only_at_its_thresholds() -> None:
         verdict.add(Result(success))
         seen.append(verdict.holds)
     assert seen == [False, True, True, True, True, True, True, True, True, False]
+
+
+def test_of_a_huge_termination_log_only_the_end_is_read(tmp_path: Path) -> None:
+    """A container may make it as large as it likes, at no cost to itself."""
+    folder = PodFolder(tmp_path)
+    folder.container("a").mkdir(parents=True)
+    log = folder.container("a") / "termination-log"
+    log.touch()
+    os.truncate(log, 300 << 20)
+    with log.open("ab") as handle:
+        handle.write(b"out of luck")
+    tracemalloc.start()
+    try:
+        message = termination_message(folder, {}, main("a", BROKEN), 1)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert message.endswith("out of luck")
+    assert len(message) == 4096
+    assert peak < 1 << 20

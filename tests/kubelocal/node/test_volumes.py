@@ -169,6 +169,16 @@ def test_sub_path_may_not_leave_its_volume(tmp_path: Path) -> None:
     assert (volume / "fine/deep").is_dir()
     with pytest.raises(ConfigError, match="by a link"):
         prepare_sub_path(Mount(volume / "link/etc", "/x"), [volume])
+    host = tmp_path / "host"
+    host.mkdir()
+    (volume / "out").symlink_to(host)
+    for path in ("out/made/by-pod", "out/made", "fine/../out/made"):
+        with pytest.raises(ConfigError, match="leads out of its volume"):
+            prepare_sub_path(Mount(volume / path, "/x"), [volume])
+    assert list(host.iterdir()) == [], "nothing is created before it is known where"
+    (volume / "within").symlink_to("fine")
+    prepare_sub_path(Mount(volume / "within/more", "/x"), [volume])
+    assert (volume / "fine/more").is_dir()
     with pytest.raises(ConfigError, match="leads out of its volume"):
         prepare_sub_path(Mount(volume / "../other", "/x"), [volume])
 

@@ -41,6 +41,7 @@ from kubelocal.node.process.launch import Launch, describe
 __all__ = ["ContainerRunner"]
 
 _CONFIG_RETRY = 5.0
+_KILL_RETRY = 1.0
 _SHORTEST_GRACE = 2.0
 _BEFORE_BACKOFF = 1.0
 _LONGEST_HOOK = 3600.0
@@ -226,6 +227,8 @@ class ContainerRunner:
         try:
             await processes.start(self._context.folder.spec(self.name))
         except (StartError, KeeperError) as error:
+            if isinstance(error, KeeperError) or error.stage == "keeper":
+                await self._take_back(identity)
             processes.unwatch(identity)
             self._failed_to_start(description, identity, attempt, str(error))
             return False
@@ -243,6 +246,22 @@ class ContainerRunner:
         self.container.state = Running(now)
         self.container.started = self.container.ready = False
         return True
+
+    async def _take_back(self, identity: str) -> None:
+        """End an instance whose start was not confirmed: it may run, or be started later.
+
+        The keeper handles requests in their order: once it has responded, nothing is left of it.
+        """
+        await self._kill(identity)
+        with contextlib.suppress(KeeperError):
+            await self._context.machine.processes.forget([identity])
+
+    async def _kill(self, identity: str) -> None:
+        """Kill an instance, with retries until the keeper confirms it."""
+        while True:
+            with contextlib.suppress(KeeperError):
+                return await self._context.machine.processes.kill(identity)
+            await asyncio.sleep(_KILL_RETRY)
 
     def _failed_to_start(
         self, description: Description, identity: str, attempt: int, problem: str
@@ -403,8 +422,8 @@ class ContainerRunner:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(rest):
                         await asyncio.shield(self._end)
-            if not self._end.done():
-                await processes.kill(identity)
+        if not self._end.done():
+            await self._kill(identity)
 
     # Hooks
 

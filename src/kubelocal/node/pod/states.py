@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import Enum
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
@@ -147,23 +148,27 @@ def termination_message(
     The log is used only where the policy says so and the container failed.
     """
     try:
-        written = (folder.container(container.name) / "termination-log").read_bytes()
+        written = _last_bytes(folder.container(container.name) / "termination-log", _MOST_MESSAGE)
     except OSError:
         written = b""
     if written:
-        return written[-_MOST_MESSAGE:].decode(errors="replace")
+        return written.decode(errors="replace")
     if code == 0 or spec.get("terminationMessagePolicy") != "FallbackToLogsOnError":
         return ""
     return _end_of_log(folder, container)
 
 
+def _last_bytes(path: Path, count: int) -> bytes:
+    """Return the end of a file, however large a container made it."""
+    with path.open("rb") as file:
+        file.seek(max(file.seek(0, 2) - count, 0))
+        return file.read(count)
+
+
 def _end_of_log(folder: PodFolder, container: Container) -> str:
     path = folder.log(container.name, container.attempt)
     try:
-        with path.open("rb") as log:
-            log.seek(0, 2)
-            log.seek(max(log.tell() - 16 * _MOST_LOG, 0))
-            lines = log.read().splitlines()
+        lines = _last_bytes(path, 16 * _MOST_LOG).splitlines()
     except OSError:
         return ""
     texts = [line.split(b" ", 3)[-1] for line in lines if line.count(b" ") >= 3]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import array
 import asyncio
 import contextlib
+import errno
 import fcntl
 import logging
 import os
@@ -28,6 +29,7 @@ from kubelocal.node.errors import KeeperError, StartError
 __all__ = ["Description", "Ended", "ProcessList", "Processes", "Running", "version_line"]
 
 _PACKET = 1 << 20
+_MOST_IDENTITIES = 500  # in one packet
 _START_DEADLINE = 30.0
 _REQUEST_DEADLINE = 60.0
 _LOOK_AGAIN = 0.005
@@ -269,15 +271,22 @@ class Processes:
         assert self._socket is not None
         while True:
             try:
-                packet = self._socket.recv(_PACKET)
+                packet, passed, _, _ = socket.recv_fds(
+                    self._socket, _PACKET, 1, socket.MSG_CMSG_CLOEXEC
+                )
             except BlockingIOError:
                 return
             except OSError:
-                packet = b""
+                packet, passed = b"", []
             if not packet:
                 self._lost()
                 return
-            self._take(msgspec.json.decode(packet))
+            message = msgspec.json.decode(packet)
+            for descriptor in passed:
+                with os.fdopen(descriptor, "rb") as handle:
+                    handle.seek(0)
+                    message["list"] = handle.read()
+            self._take(message)
 
     def _take(self, message: dict[str, Any]) -> None:
         if "seq" in message:
@@ -336,15 +345,21 @@ class Processes:
     async def _request(
         self, verb: str, descriptors: Sequence[int] = (), **fields: Any
     ) -> dict[str, Any]:
-        """Send a request to the keeper; idempotent ones are repeated when the keeper dies."""
+        """Send a request to the keeper; idempotent ones are repeated when the keeper dies.
+
+        Errors: KeeperError, also when the keeper could not do it; a failed start is an answer.
+        """
         await self._wait_restarted()
         try:
-            return await self._ask(verb, descriptors, fields)
+            answer = await self._ask(verb, descriptors, fields)
         except KeeperError:
             if verb in ("start", "quit") or self._restarting is None:
                 raise
-        await self._wait_restarted()
-        return await self._ask(verb, descriptors, fields)
+            await self._wait_restarted()
+            answer = await self._ask(verb, descriptors, fields)
+        if "error" in answer and verb != "start":
+            raise KeeperError(f"the keeper could not {verb}: {answer['error']['message']}")
+        return answer
 
     async def _wait_restarted(self) -> None:
         if self._restarting is not None:
@@ -377,6 +392,10 @@ class Processes:
             except BlockingIOError:
                 await asyncio.sleep(0.001)
             except OSError as error:
+                if error.errno == errno.EMSGSIZE:
+                    raise KeeperError(
+                        f"a request of {len(packet)} bytes is too large for the keeper"
+                    ) from error
                 self._lost()
                 raise KeeperError(f"the keeper cannot be reached: {error.strerror}") from error
             else:
@@ -413,12 +432,17 @@ class Processes:
         await self._request("kill", id=identity)
 
     async def list_processes(self) -> ProcessList:
-        """Return the running and the ended processes."""
+        """Return the running and the ended processes.
+
+        Errors: KeeperError when there is no list; what runs is unknown then.
+        """
         return _read_listing(await self._request("list"))
 
     async def forget(self, identities: Sequence[str]) -> None:
         """Drop the keeper's records of ended processes whose end was stored."""
-        await self._request("forget", ids=list(identities))
+        for first in range(0, len(identities), _MOST_IDENTITIES):
+            batch = list(identities[first : first + _MOST_IDENTITIES])
+            await self._request("forget", ids=batch)
 
     def begin_quitting(self) -> None:
         """Do not restart the keeper when it ends."""
@@ -451,6 +475,9 @@ class _Listing(msgspec.Struct, frozen=True):
 
 
 def _read_listing(answer: dict[str, Any]) -> ProcessList:
-    listing = msgspec.json.decode(Path(answer["path"]).read_bytes(), type=_Listing)
+    if "list" not in answer:
+        reason = answer.get("error", {}).get("message", "it sent none")
+        raise KeeperError(f"the keeper cannot list its processes: {reason}")
+    listing = msgspec.json.decode(answer["list"], type=_Listing)
     ended = {identity: end for identity, end in listing.ended.items() if end is not None}
     return ProcessList(listing.running, ended)

@@ -6,9 +6,11 @@ the declared mount paths are replaced, wherever they occur, by the folders behin
 
 from __future__ import annotations
 
+import os
 import posixpath
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
@@ -86,10 +88,29 @@ def prepare_sub_path(mount: Mount, volumes: Iterable[Path]) -> None:
     volume = next((one for one in volumes if mount.source.is_relative_to(one)), None)
     if volume is None or ".." in mount.source.parts:
         raise ConfigError(f"sub path {mount.source} leads out of its volume")
-    if not mount.source.exists():
-        mount.source.mkdir(parents=True, exist_ok=True)
-    if not mount.source.resolve().is_relative_to(volume.resolve()):
+    root, wanted = volume.resolve(), mount.source.resolve()
+    if not wanted.is_relative_to(root):
         raise ConfigError(f"sub path {mount.source} leads out of its volume by a link")
+    if not wanted.exists():
+        _create_below(root, wanted.relative_to(root))
+
+
+def _create_below(root: Path, folders: Path) -> None:
+    """Create folders one in the other, and follow no link that a container made meanwhile."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    with ExitStack() as opened:
+        place = os.open(root, flags)
+        opened.callback(os.close, place)
+        for name in folders.parts:
+            with suppress(FileExistsError):
+                os.mkdir(name, dir_fd=place)
+            try:
+                place = os.open(name, flags, dir_fd=place)
+            except OSError as error:
+                raise ConfigError(
+                    f"sub path {folders} of volume {root}: {name} is not a folder"
+                ) from error
+            opened.callback(os.close, place)
 
 
 def tree_of(

@@ -5,30 +5,30 @@ recorded before it is announced (`ended/ID`), so that neither is lost when the a
 itself, is killed at any moment.
 """
 
-# ruff: noqa: PTH115, PTH105, PTH108
-# ruff: noqa: PTH123, PTH208
+# ruff: noqa: PTH115
+# ruff: noqa: PTH208
 
 from __future__ import annotations
 
+import contextlib
 import errno
-import json
 import os
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
-from .family import Family, start_ticks
+from . import spawn
+from .family import Family, marks_with, start_ticks
 from .logfile import LogFile
+from .records import forget, read_record, write_record
 
 __all__ = [
     "Child",
     "end_strays",
-    "forget",
     "mark_of",
     "read_name",
-    "read_record",
-    "write_record",
+    "start_child",
 ]
 
 
@@ -101,32 +101,38 @@ class Child:
         return True
 
 
-def write_record(path: str, record: dict[str, Any]) -> None:
-    """Write a record whole or not at all; errors of a full disk are ignored."""
-    try:
-        with open(f"{path}.new", "w") as handle:
-            json.dump(record, handle)
-        os.replace(f"{path}.new", path)
-    except OSError:
-        return
+def _pipe(ours: contextlib.ExitStack, theirs: contextlib.ExitStack, ends: list[int]) -> int:
+    """Return the end to read of a pipe; the other one is added to `ends`."""
+    reading, writing = os.pipe2(os.O_CLOEXEC)
+    ours.callback(os.close, reading)
+    theirs.callback(os.close, writing)
+    os.set_blocking(reading, False)
+    ends.append(writing)
+    return reading
 
 
-def read_record(path: str) -> dict[str, Any] | None:
-    """Read a record, or None when there is none that can be read."""
-    try:
-        with open(path) as handle:
-            record = json.load(handle)
-    except (OSError, ValueError):
-        return None
-    return record if isinstance(record, dict) else None
+def start_child(spec: dict[str, Any], passed: list[int], mark: str) -> tuple[Child, int]:
+    """Fork a child; return it, and the descriptor of its report. An error leaves nothing open.
 
-
-def forget(path: str) -> None:
-    """Remove a record, if it is there."""
-    try:
-        os.unlink(path)
-    except OSError:
-        return
+    `passed` are its standard descriptors; without them it has a log.
+    """
+    with contextlib.ExitStack() as ours, contextlib.ExitStack() as theirs:
+        log: LogFile | None = None
+        reading: dict[int, str] = {}
+        standard = list(passed)
+        if not passed:
+            log = LogFile(spec["log"], limit=spec["log_limit"], kept=spec["log_files"])
+            ours.callback(log.close)
+            standard = [os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)]
+            theirs.callback(os.close, standard[0])
+            for name in ("stdout", "stderr"):
+                descriptor = _pipe(ours, theirs, standard)
+                reading[descriptor] = name
+        report: list[int] = []
+        failure = _pipe(ours, theirs, report)
+        pid = spawn.fork(spec, (standard[0], standard[1], standard[2]), report[0])
+        ours.pop_all()
+    return Child(str(spec["id"]), pid, spec, 0, mark, log=log, pipes=reading), failure
 
 
 def read_name(folder: str) -> str:
@@ -154,20 +160,29 @@ def end_strays(folder: str, keeper: str) -> None:
     """End what an earlier keeper left running, and record that it was killed.
 
     Called by a new keeper before it serves: a process whose keeper died has lost its log and the
-    parent that would read its exit code, so it is not adopted but ended.
+    parent that would read its exit code, so it is not adopted but ended. One that could not be
+    recorded, on a full disk, is found by its mark.
     """
     running, ended = f"{folder}/run", f"{folder}/ended"
-    for identity in os.listdir(running):
+    prefix = mark_of(keeper, "")
+    marked = {mark.removeprefix(prefix) for mark in marks_with(prefix)}
+    for identity in {*os.listdir(running), *marked}:
         record = read_record(f"{running}/{identity}")
-        if record is not None:
-            pid = int(record["pid"])
-            same = start_ticks(pid) == record["started"]
-            Family(
-                mark_of(keeper, identity),
-                leader=pid if same else None,
-                cgroups=record.get("cgroups", []),
-            ).end()
+        if record is None and identity not in marked:
+            forget(f"{running}/{identity}")
+            continue
+        record = record or {"pid": 0, "started": 0}
+        pid = int(record["pid"])
+        same = start_ticks(pid) == record["started"]
+        Family(
+            mark_of(keeper, identity),
+            leader=pid if same else None,
+            cgroups=record.get("cgroups", []),
+        ).end()
+        try:
             write_record(
                 f"{ended}/{identity}", {"code": 137, "finished": time.time_ns(), "lost": True}
             )
+        except OSError:
+            continue  # on a full disk; the next keeper records it
         forget(f"{running}/{identity}")

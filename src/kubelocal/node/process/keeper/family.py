@@ -16,12 +16,21 @@ import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-__all__ = ["MARK", "Family", "start_ticks"]
+__all__ = ["MARK", "Family", "marks_with", "start_ticks"]
 
 MARK = "KUBELOCAL_CONTAINER"
 """The environment variable that names the container a process belongs to, and its keeper."""
 
 _GONE_WITHIN = 5.0  # a server with much memory, or a busy machine, takes longer
+
+
+_EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+
+
+def _check_resources(error: OSError) -> None:
+    """Raise an error that says nothing about a process: it must not count as gone."""
+    if error.errno in _EXHAUSTED:
+        raise error
 
 
 def start_ticks(pid: int) -> int | None:
@@ -35,24 +44,42 @@ def _stat(pid: int) -> list[str] | None:
     try:
         with open(f"/proc/{pid}/stat", "rb") as handle:
             text = handle.read()
-    except OSError:
+    except OSError as error:
+        _check_resources(error)
         return None
     fields = text[text.rindex(b")") + 2 :].decode().split()
     return None if fields[0] in ("Z", "X") else fields
 
 
-def _carries(pid: int, mark: bytes) -> bool:
+def _environment(pid: int) -> list[bytes]:
     try:
         with open(f"/proc/{pid}/environ", "rb") as handle:
-            return mark in handle.read().split(b"\0")
-    except OSError:
-        return False
+            return handle.read().split(b"\0")
+    except OSError as error:
+        _check_resources(error)
+        return []
+
+
+def marks_with(prefix: str) -> set[str]:
+    """Return the marks with a prefix that any process carries."""
+    wanted, name = f"{MARK}={prefix}".encode(), f"{MARK}=".encode()
+    found: set[str] = set()
+    for pid in os.listdir("/proc"):
+        if pid.isdecimal():
+            variables = _environment(int(pid))
+            found.update(
+                variable.removeprefix(name).decode(errors="replace")
+                for variable in variables
+                if variable.startswith(wanted)
+            )
+    return found
 
 
 def _tree_of(pid: int) -> str | None:
     try:
         return os.readlink(f"/proc/{pid}/ns/mnt")
-    except OSError:
+    except OSError as error:
+        _check_resources(error)
         return None
 
 
@@ -62,7 +89,9 @@ def _in_cgroups(folders: Sequence[str]) -> set[int]:
         try:
             with open(f"{folder}/cgroup.procs") as handle:
                 found.update(int(line) for line in handle)
-        except (OSError, ValueError):
+        except OSError as error:
+            _check_resources(error)
+        except ValueError:
             continue
     return found
 
@@ -99,7 +128,7 @@ class Family:
         if session in self.others:
             return False
         in_tree = self.tree is not None and _tree_of(pid) == self.tree != _tree_of(os.getpid())
-        return in_tree or _carries(pid, f"{MARK}={self.mark}".encode())
+        return in_tree or f"{MARK}={self.mark}".encode() in _environment(pid)
 
     def end(self) -> int:
         """Kill every process repeatedly until none is left; return how many."""

@@ -9,12 +9,14 @@ that continues. Numbered files (`0.log.1` is the youngest) are the rotated ones.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 
 __all__ = ["LogFile", "stamp"]
 
 _LONGEST_LINE = 16 * 1024
+_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
 
 
 def stamp(nanoseconds: int) -> str:
@@ -34,11 +36,7 @@ class LogFile:
         self._limit = limit
         self._kept = kept
         self._rest: dict[str, bytes] = {}
-        self._open()
-
-    def _open(self) -> None:
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-        self._fd = os.open(self._path, flags, 0o640)
+        self._fd = os.open(path, _FLAGS, 0o640)
         self._size = os.fstat(self._fd).st_size
 
     def feed(self, stream: str, chunk: bytes) -> None:
@@ -57,22 +55,32 @@ class LogFile:
             self._write(b"".join(pieces))
 
     def _write(self, entries: bytes) -> None:
-        try:
-            if self._size and self._size + len(entries) > self._limit:
+        if self._size and self._size + len(entries) > self._limit:
+            with contextlib.suppress(OSError):  # then it grows until it can be rotated
                 self._rotate()
+        with contextlib.suppress(OSError):
             self._size += os.write(self._fd, entries)
-        except OSError:
-            return
 
     def _rotate(self) -> None:
+        """Begin a new file; the old one is in use until everything that can fail is done."""
+        fresh = os.open(f"{self._path}.new", _FLAGS | os.O_TRUNC, 0o640)
+        try:
+            self._rename()
+        except OSError:
+            os.close(fresh)
+            raise
+        old, self._fd, self._size = self._fd, fresh, 0
+        with contextlib.suppress(OSError):
+            os.close(old)
+
+    def _rename(self) -> None:
         for number in range(self._kept - 1, 0, -1):
             older = f"{self._path}.{number}"
             if os.path.exists(older):
                 os.replace(older, f"{self._path}.{number + 1}")
         if self._kept:
             os.replace(self._path, f"{self._path}.1")
-        os.close(self._fd)
-        self._open()
+        os.replace(f"{self._path}.new", self._path)
 
     def close(self) -> None:
         """Write what is left of unfinished lines and close the file."""
@@ -81,7 +89,8 @@ class LogFile:
             if rest:
                 self._write(b"".join(_entry(f"{head} {stream} ".encode(), rest, last=False)))
         self._rest = {}
-        os.close(self._fd)
+        with contextlib.suppress(OSError):  # what was written late, on a full disk
+            os.close(self._fd)
 
 
 def _entry(head: bytes, line: bytes, *, last: bool) -> list[bytes]:

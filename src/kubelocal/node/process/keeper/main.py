@@ -3,7 +3,10 @@
 One packet is one JSON message. A request carries `seq` and gets one response, to its sender, with
 the same `seq`; ends are announced as `{"ended": ID, ...}` to all connected peers, and stay on disk
 until the agent sends `forget`. Messages wait while the buffer of a peer is full; a peer that leaves
-too many unread is disconnected, and reads the whole list when it connects again.
+too many unread is disconnected, and reads the whole list when it connects again. A list may be
+larger than a packet and must not need space on the disk: it is passed as a file in memory.
+
+What cannot be written to disk is kept in memory, and written when it can be.
 """
 
 # ruff: noqa: PTH101, PTH103
@@ -11,11 +14,11 @@ too many unread is disconnected, and reads the whole list when it connects again
 
 from __future__ import annotations
 
-import array
 import contextlib
 import gc
 import json
 import os
+import resource
 import selectors
 import signal
 import socket
@@ -24,23 +27,19 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from . import namespaces, spawn
-from .children import (
-    Child,
-    end_strays,
-    forget,
-    mark_of,
-    read_name,
-    read_record,
-    write_record,
-)
+from . import namespaces
+from .children import Child, end_strays, mark_of, read_name, start_child
 from .family import MARK, start_ticks
-from .logfile import LogFile
+from .packets import Message, descriptors_of
+from .records import Records, forget, read_record, write_record
+from .reserve import Reserve
 
 __all__ = ["Keeper", "main"]
 
 _PACKET = 1 << 20
 _FAIR_SHARE = 16
+_RETRY_SECONDS = 1.0
+_AFTER_ERROR_SECONDS = 0.1  # an event whose handling fails comes again at once
 _MOST_UNREAD = 100_000
 
 
@@ -51,13 +50,17 @@ class Keeper:
     ends its whole family before it is announced; no end is forgotten before the agent requests it.
     """
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, *, files: int | None = None) -> None:
         self._folder = folder
+        self._files = files  # how many a container may open, unless its description says it
+        self._reserve = Reserve()
         self._name = read_name(folder)
         self._selector = selectors.DefaultSelector()
         self._children: dict[int, Child] = {}
         self._by_identity: dict[str, Child] = {}
-        self._peers: dict[socket.socket, deque[bytes]] = {}  # each with its pending messages
+        self._peers: dict[socket.socket, deque[Message]] = {}  # each with its pending messages
+        self._records = Records(retry=self._soon, log=_log)
+        self._later: list[tuple[float, Callable[[], None]]] = []
         self._asking: socket.socket
         self._stopping = False
         self._verbs: dict[str, Callable[[dict[str, Any], list[int]], dict[str, Any] | None]] = {
@@ -76,7 +79,7 @@ class Keeper:
         signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         self._selector.register(wake, selectors.EVENT_READ, lambda: self._reap(wake))
-        self._selector.register(listener, selectors.EVENT_READ, lambda: self._accept(listener))
+        self._listen(listener)
         while not self._stopping:
             self._take_turn(None)
 
@@ -86,21 +89,52 @@ class Keeper:
         An earlier event may close the descriptor of a later one in the same turn, and open another
         under its number: that one was not ready.
         """
-        for key, _ in self._selector.select(timeout):
+        now = time.monotonic()
+        due = [work for instant, work in self._later if instant <= now]
+        self._later = [entry for entry in self._later if entry[0] > now]
+        for work in due:
+            self._attempt(work)
+        pauses = [max(instant - now, 0.0) for instant, _ in self._later]
+        for key, _ in self._selector.select(min(pauses) if timeout is None and pauses else timeout):
             if self._selector.get_map().get(key.fd) is key:
-                key.data()
+                self._attempt(key.data)
+
+    def _attempt(self, work: Callable[[], None]) -> None:
+        """Do a part of a turn; an error must not end the keeper and all its pods."""
+        try:
+            work()
+        except Exception:
+            import traceback  # noqa: PLC0415 - almost never needed, and every start waits for it
+
+            _log(f"an error of the keeper, which goes on: {traceback.format_exc()}")
+            time.sleep(_AFTER_ERROR_SECONDS)
+
+    def _soon(self, work: Callable[[], None]) -> None:
+        """Do something after a pause, for which something was lacking now."""
+        self._later.append((time.monotonic() + _RETRY_SECONDS, work))
 
     def leave(self) -> None:
         """Close the connections to all peers."""
+        self._reserve.close()
         for peer in list(self._peers):
             self._drop(peer)
 
     def _accept(self, listener: socket.socket) -> None:
-        peer, _ = listener.accept()
+        try:
+            self._reserve.fill()
+            peer, _ = listener.accept()
+        except OSError as error:
+            _log(f"no connection can be accepted, will retry: {error}")
+            self._selector.unregister(listener)
+            self._soon(lambda: self._listen(listener))
+            return
         peer.setblocking(False)
         peer.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _PACKET)
         self._peers[peer] = deque()
         self._selector.register(peer, selectors.EVENT_READ, lambda: self._turn(peer))
+
+    def _listen(self, listener: socket.socket) -> None:
+        self._selector.register(listener, selectors.EVENT_READ, lambda: self._accept(listener))
 
     def _turn(self, peer: socket.socket) -> None:
         self._flush(peer)
@@ -114,7 +148,7 @@ class Keeper:
             return
         except OSError:
             packet, passed = b"", []
-        descriptors = _descriptors(passed)
+        descriptors = descriptors_of(passed)
         if not packet:
             self._drop(peer)
         else:
@@ -137,14 +171,20 @@ class Keeper:
 
     def _drop(self, peer: socket.socket) -> None:
         self._selector.unregister(peer)
-        del self._peers[peer]
+        for message in self._peers.pop(peer):
+            message.close()
         peer.close()
 
-    def _answer(self, peer: socket.socket, message: dict[str, Any]) -> None:
+    def _answer(
+        self, peer: socket.socket, message: dict[str, Any], passed: int | None = None
+    ) -> None:
+        """Send a message, with a descriptor that is closed afterwards."""
+        answer = Message(json.dumps(message).encode(), passed)
         unread = self._peers.get(peer)
         if unread is None:
+            answer.close()
             return
-        unread.append(json.dumps(message).encode())
+        unread.append(answer)
         if len(unread) > _MOST_UNREAD:
             self._drop(peer)
         else:
@@ -155,22 +195,25 @@ class Keeper:
         unread = self._peers[peer]
         while unread:
             try:
-                peer.send(unread[0])
+                unread[0].send(peer)
             except BlockingIOError:
                 break
             except OSError:
-                unread.clear()  # it is gone, as the next read will show
+                while unread:  # it is gone, as the next read will show
+                    unread.popleft().close()
                 break
-            unread.popleft()
+            unread.popleft().close()
         wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if unread else 0)
         key = self._selector.get_key(peer)
         if key.events != wanted:
             self._selector.modify(peer, wanted, key.data)
 
     def _start(self, request: dict[str, Any], passed: list[int]) -> dict[str, Any] | None:
+        self._reserve.fill()
         spec = read_record(request["spec"])
         if spec is None:
-            return {"error": {"stage": "keeper", "errno": 0, "message": "no such description"}}
+            message = f"the description {request['spec']} cannot be read"
+            return {"error": {"stage": "keeper", "errno": 0, "message": message}}
         identity = str(spec["id"])
         if spec.get("join_id"):
             host = self._by_identity.get(spec["join_id"])
@@ -180,40 +223,19 @@ class Keeper:
             spec["join"] = host.pid
         # Processes that a guest leaves behind end with the container.
         spec["env"][MARK] = mark_of(self._name, spec.get("join_id") or identity)
-        log: LogFile | None = None
-        reading: dict[int, str] = {}
-        standard = tuple(passed)
-        if not passed:
-            log = LogFile(spec["log"], limit=spec["log_limit"], kept=spec["log_files"])
-            standard, reading = _pipes()
-        failure, report = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        try:
-            pid = spawn.fork(spec, (standard[0], standard[1], standard[2]), report)
-        except OSError:
-            for descriptor in (failure, *reading):
-                os.close(descriptor)
-            if log is not None:
-                log.close()
-            raise
-        finally:
-            for descriptor in (report, *(() if passed else standard)):
-                os.close(descriptor)
-        child = Child(
-            identity,
-            pid,
-            spec,
-            start_ticks(pid) or 0,
-            mark_of(self._name, identity),
-            log=log,
-            pipes=reading,
-        )
-        self._children[pid] = child
+        if self._files is not None:
+            spec.setdefault("limits", {}).setdefault("NOFILE", self._files)
+        child, failure = start_child(spec, passed, mark_of(self._name, identity))
+        self._children[child.pid] = child
         self._by_identity[identity] = child
-        self._record(child)
-        for descriptor in reading:
-            self._watch_output(child, descriptor)
+        # From here on an error is no reason to forget it: it runs, until the agent has it killed.
         seq, peer = request["seq"], self._asking
         child.report = lambda: self._started(child, failure, seq, peer)
+        with self._reserve.in_use():
+            child.started = start_ticks(child.pid) or 0
+            self._record(child)
+        for descriptor in child.pipes:
+            self._watch_output(child, descriptor)
         self._selector.register(failure, selectors.EVENT_READ, child.report)
         return None
 
@@ -225,7 +247,7 @@ class Keeper:
             "started": child.started,
             "cgroups": child.spec.get("cgroups", []),
         }
-        write_record(f"{self._folder}/run/{child.identity}", record)
+        self._records.store(f"{self._folder}/run/{child.identity}", record)
 
     def _watch_output(self, child: Child, descriptor: int) -> None:
         def more() -> None:
@@ -235,15 +257,18 @@ class Keeper:
         self._selector.register(descriptor, selectors.EVENT_READ, more)
 
     def _close_pipe(self, child: Child, descriptor: int) -> None:
-        self._selector.unregister(descriptor)
-        os.close(descriptor)
+        self._close(descriptor)
         del child.pipes[descriptor]
+
+    def _close(self, descriptor: int) -> None:
+        with contextlib.suppress(KeyError):  # where its start went wrong
+            self._selector.unregister(descriptor)
+        os.close(descriptor)
 
     def _started(self, child: Child, failure: int, seq: int, peer: socket.socket) -> None:
         child.report = None
         text = os.read(failure, 65536).decode(errors="replace")
-        self._selector.unregister(failure)
-        os.close(failure)
+        self._close(failure)
         if text:
             stage, number, message = text.split("\0", 2)
             child.spec["failed"] = True
@@ -269,8 +294,9 @@ class Keeper:
     def _kill(self, request: dict[str, Any], _: list[int]) -> dict[str, Any]:
         child = self._by_identity.get(request["id"])
         if child is not None and not child.exited:
-            child.end_family(self._sessions_beside(child))
-            self._reap(None)  # the sender may list next, and must not find it running
+            with self._reserve.in_use():
+                child.end_family(self._sessions_beside(child))
+                self._reap(None)  # the sender may list next, and must not find it running
         return {}
 
     def _sessions_beside(self, child: Child) -> set[int]:
@@ -284,7 +310,11 @@ class Keeper:
             if other is not child and other.is_container
         }
 
-    def _list(self, _: dict[str, Any], __: list[int]) -> dict[str, Any]:
+    def _list(self, request: dict[str, Any], _: list[int]) -> None:
+        with self._reserve.in_use():
+            self._send_list(request["seq"])
+
+    def _send_list(self, sequence: int) -> None:
         self._reap(None)
         running = {
             child.identity: {"pid": child.pid, "started": child.started}
@@ -294,21 +324,24 @@ class Keeper:
             identity: read_record(f"{self._folder}/ended/{identity}")
             for identity in os.listdir(f"{self._folder}/ended")
         }
-        path = f"{self._folder}/list"
-        write_record(path, {"running": running, "ended": ended})
-        return {"path": path}
+        ended |= self._records.unwritten(f"{self._folder}/ended/")
+        with os.fdopen(os.memfd_create("list"), "w") as handle:
+            json.dump({"running": running, "ended": ended}, handle)
+            handle.flush()
+            self._answer(self._asking, {"seq": sequence}, os.dup(handle.fileno()))
 
     def _forget(self, request: dict[str, Any], _: list[int]) -> dict[str, Any]:
         for identity in request["ids"]:
-            forget(f"{self._folder}/ended/{identity}")
+            self._records.discard(f"{self._folder}/ended/{identity}")
         return {}
 
     def _quit(self, _: dict[str, Any], __: list[int]) -> dict[str, Any]:
         _log(f"quitting processes={len(self._children)}")
-        for child in list(self._children.values()):
-            child.end_family()
-        self._reap(None)
-        self._end_orphans()
+        with self._reserve.in_use():
+            for child in list(self._children.values()):
+                child.end_family()
+            self._reap(None)
+            self._end_orphans()
         self._stopping = True
         return {}
 
@@ -328,6 +361,15 @@ class Keeper:
                 os.read(wake, 4096)
             except BlockingIOError:
                 return
+        try:
+            with self._reserve.in_use():
+                self._reap_all()
+        except OSError as error:
+            _log(f"ended processes cannot be handled, will retry: {error}")
+            self._soon(lambda: self._reap(None))
+
+    def _reap_all(self) -> None:
+        """Handle all ends; one whose family cannot be ended stays, as a zombie, for the next."""
         while True:
             try:
                 end = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -335,11 +377,12 @@ class Keeper:
                 return
             if end is None:
                 return
-            child = self._children.pop(end.si_pid, None)
+            child = self._children.get(end.si_pid)
             if child is not None and child.is_container:
                 child.exited = True
                 child.end_family(self._sessions_beside(child))
             os.waitpid(end.si_pid, 0)
+            self._children.pop(end.si_pid, None)
             if child is not None:
                 killed = end.si_code in (os.CLD_KILLED, os.CLD_DUMPED)
                 self._finish(child, 128 + end.si_status if killed else end.si_status)
@@ -357,10 +400,10 @@ class Keeper:
         self._by_identity.pop(child.identity, None)
         record: dict[str, Any] = {"code": code, "finished": time.time_ns()}
         if child.is_container and not child.spec.get("failed"):
-            write_record(f"{self._folder}/ended/{child.identity}", record)
+            self._records.store(f"{self._folder}/ended/{child.identity}", record)
         if child.is_container:
             _log(f"ended container={child.identity} code={code}")
-            forget(f"{self._folder}/run/{child.identity}")
+            self._records.discard(f"{self._folder}/run/{child.identity}")
         for peer in list(self._peers):
             self._answer(peer, {"ended": child.identity, **record})
 
@@ -374,21 +417,12 @@ def _log(text: str) -> None:
         os.write(2, line.encode(errors="replace"))
 
 
-def _descriptors(passed: list[tuple[int, int, bytes]]) -> list[int]:
-    numbers = array.array("i")
-    for _, _, payload in passed:
-        numbers.frombytes(payload[: len(payload) - len(payload) % numbers.itemsize])
-    return list(numbers)
-
-
-def _pipes() -> tuple[tuple[int, int, int], dict[int, str]]:
-    """Return a container's standard descriptors, and the ends to read with their names."""
-    nothing = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
-    out, out_end = os.pipe2(os.O_CLOEXEC)
-    err, err_end = os.pipe2(os.O_CLOEXEC)
-    for reading in (out, err):
-        os.set_blocking(reading, False)
-    return (nothing, out_end, err_end), {out: "stdout", err: "stderr"}
+def _raise_limit() -> int:
+    """Let this process open as many files as it may; return how many it could before."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return soft
 
 
 def main(folder: str, lock: int) -> int:
@@ -399,6 +433,7 @@ def main(folder: str, lock: int) -> int:
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
     namespaces.become_subreaper()
+    files = _raise_limit()
     _log(f"keeper started pid={os.getpid()}")
     end_strays(folder, read_name(folder))
     place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -408,10 +443,11 @@ def main(folder: str, lock: int) -> int:
     listener.bind(address)
     os.chmod(f"{folder}/socket", 0o600)
     listener.listen(8)
-    write_record(f"{folder}/keeper", {"pid": os.getpid(), "started": start_ticks(os.getpid())})
+    with contextlib.suppress(OSError):  # it only tells people which process it is
+        write_record(f"{folder}/keeper", {"pid": os.getpid(), "started": start_ticks(os.getpid())})
     gc.collect()
     gc.freeze()  # constant objects are not copied for every child
-    keeper = Keeper(folder)
+    keeper = Keeper(folder, files=files)
     keeper.serve(listener)
     forget(f"{folder}/socket")
     forget(f"{folder}/keeper")
