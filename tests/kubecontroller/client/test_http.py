@@ -23,6 +23,7 @@ from kubecontroller.client.errors import (
     ConnectionFailed,
     NoAnswer,
 )
+from kubecontroller.client.http import HttpTransport
 from kubecontroller.client.request import Request
 from kubecontroller.runtime import logs
 
@@ -277,6 +278,48 @@ async def test_a_write_is_asked_for_again_before_each_time_it_is_sent(serve: Any
     with pytest.raises(LostError):
         await send(Access(server=server.url), Request("PUT", "/api/v1/pods", before_send=may_send))
     assert seen == [1]
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["kept connection", "new connection"])
+async def test_a_write_that_waited_for_a_connection_is_asked_for_once_it_has_one(
+    serve: Any, kept: bool
+) -> None:
+    """The lease may be lost while the pool is full, or while a connection is opened."""
+    arrived, answer = asyncio.Event(), asyncio.Event()
+
+    async def slow(request: web.Request) -> web.Response:
+        arrived.set()
+        await answer.wait()
+        response = web.Response()
+        if not kept:
+            response.force_close()
+        return response
+
+    class LostError(Exception): ...
+
+    asked = asyncio.Event()
+
+    def may_send() -> None:
+        asked.set()
+        if answer.is_set():
+            raise LostError
+
+    server = await serve(slow)
+    transport = HttpTransport(Access(server=server.url), connections=1)
+    try:
+        first = asyncio.create_task(transport.request(GET, timeout=5))
+        await arrived.wait()
+        write = Request("DELETE", "/api/v1/pods/a", before_send=may_send)
+        waiting = asyncio.create_task(transport.request(write, timeout=5))
+        await asked.wait()
+        answer.set()
+        with pytest.raises(LostError):
+            await waiting
+        await first
+        await transport.request(GET, timeout=5)  # the connection is free for others
+    finally:
+        await transport.close()
+    assert [request.method for request in server.seen] == ["GET", "GET"]
 
 
 async def test_a_half_sent_answer_is_a_broken_connection(serve: Any) -> None:
