@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -198,6 +199,25 @@ async def test_a_missing_ca_file_is_named(tmp_path: Path) -> None:
     access = Access(server="https://127.0.0.1:1", ca=FileOrBytes(file=str(tmp_path / "gone")))
     with pytest.raises(ConfigError, match=r"gone: cannot be read"):
         await send(access)
+
+
+async def test_no_place_for_a_client_certificate_is_a_typed_error(
+    serve: Any, authority: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = await serve(ok, tls=True, client_ca=authority.pem)
+    certificate, key = authority.issue("me")
+    access = Access(
+        server=server.url,
+        ca=FileOrBytes(inline=authority.pem),
+        certificate=FileOrBytes(inline=certificate),
+        key=FileOrBytes(inline=key),
+    )
+    async with opened(access) as transport:
+        with monkeypatch.context() as full:
+            full.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
+            with pytest.raises(ConfigError, match="No such file or directory"):
+                await transport.request(GET, timeout=5)
+        assert (await transport.request(GET, timeout=5)).status == 200
 
 
 async def test_a_server_without_tls_is_a_typed_error(serve: Any) -> None:
