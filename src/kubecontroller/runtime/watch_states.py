@@ -15,7 +15,6 @@ from kubecontroller.client.errors import (
     ApiError,
     ConnectionFailed,
     Gone,
-    KubeError,
     ServerError,
     StreamStalled,
     TooManyRequests,
@@ -86,7 +85,7 @@ class Progress(Struct, frozen=True):
 class Failed(Struct, frozen=True):
     """A request failed and is retried after a wait; the cache may be old meanwhile."""
 
-    error: KubeError
+    error: Exception
     wait: float
 
 
@@ -167,7 +166,7 @@ State: TypeAlias = Unlisted | Listing | Streaming | Listed | Watching | Waiting
 
 def after_error(
     state: Unlisted | Listing | Streaming | Listed | Watching,
-    error: KubeError,
+    error: Exception,
     *,
     now: float,
     internal_error_window: float = 0.0,
@@ -196,7 +195,7 @@ def after_error(
             assert_never(state)
 
 
-def _after_list_error(state: Unlisted | Listing, error: KubeError) -> tuple[State, bool]:
+def _after_list_error(state: Unlisted | Listing, error: Exception) -> tuple[State, bool]:
     of = state.of if isinstance(state, Listing) else state
     if isinstance(error, Gone) and isinstance(state, Listing) and state.continue_:
         return Listing(of=of, limit=0), False
@@ -207,7 +206,7 @@ def _after_list_error(state: Unlisted | Listing, error: KubeError) -> tuple[Stat
 
 
 def _after_watch_error(
-    state: Listed | Watching, error: KubeError, now: float, window: float
+    state: Listed | Watching, error: Exception, now: float, window: float
 ) -> tuple[State, bool]:
     again = Listed(state.version)
     if isinstance(error, Gone):
@@ -228,7 +227,7 @@ def _after_watch_error(
     return Unlisted(last=state.version), True
 
 
-def is_unavailable_version(error: KubeError) -> bool:
+def is_unavailable_version(error: Exception) -> bool:
     """Whether a server does not have the requested version: too old, or not reached yet."""
     if isinstance(error, Gone):
         return True
