@@ -226,7 +226,9 @@ class Informer(Generic[T]):
         subscription = Subscription(handler, self._unsubscribe)
         if self.has_synced or len(self.cache):
             for obj in self.cache:
-                subscription.deliver(Added(obj, initial=True))
+                change = Added(obj, initial=True)
+                if not subscription.deliver(change):
+                    self._retry(subscription, change)
         if self.has_synced:
             subscription.mark_synced()
         self._subscriptions.append(subscription)

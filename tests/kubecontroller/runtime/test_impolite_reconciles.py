@@ -193,6 +193,32 @@ async def test_a_trigger_that_raises_is_asked_again_by_a_replay(client, kind, ma
     assert reconciled == ["a"]
 
 
+async def test_a_trigger_that_raises_in_the_first_list_is_called_again_by_a_manager(
+    client, kind, manifest
+):
+    """A manager fills its caches first, and its controllers subscribe to full ones."""
+    await client.create(kind, manifest("a"))
+    reconciled, times = [], []
+
+    async def reconcile(key):
+        reconciled.append(key[1])
+        return Done()
+
+    def trigger(change):
+        times.append(1)
+        if len(times) < 3:
+            raise KeyError("stumbled")
+        return [key(change.obj.metadata.name)]
+
+    manager = Manager(client)
+    manager.add(Controller("test", reconcile, [Watch(manager.informer(kind), trigger)]))
+    task = asyncio.create_task(manager.run())
+    await asyncio.sleep(60)
+    manager.request_stop()
+    await task
+    assert reconciled == ["a"]
+
+
 # Events
 
 
