@@ -15,6 +15,8 @@ from kubecontroller.client.errors import (
     ApiError,
     ConnectionFailed,
     Gone,
+    KubeError,
+    NoAnswer,
     ServerError,
     StreamStalled,
     TooManyRequests,
@@ -176,7 +178,8 @@ def after_error(
     - Listing at a version that is too old or too new: list again at once, by quorum.
     - A page token that expired: list again without pages, at once.
     - A watch-list that the server cannot serve, or that broke off: a plain list, at once. One
-      that was refused for now (429, 5xx, no connection): wait, and request the same again.
+      that was refused for now (429, 5xx, no connection): wait, and request the same again. One
+      that never began (a proxy that keeps streams): wait, and a plain list for this round.
     - A watch that could not be opened, or was asked to slow down: wait, and open it again; the
       known state is still valid, and a list would only add to the load.
     - A version that is too old: list again, at once if the watch had lasted for a second, or could
@@ -202,7 +205,8 @@ def _after_list_error(state: Unlisted | Listing, error: Exception) -> tuple[Stat
     if is_unavailable_version(error) and not of.quorum:
         return replace(of, quorum=True), False
     # The next round may reach the same server, which may have caught up until then.
-    return Unlisted(last=of.last, quorum=of.quorum), True
+    expected = isinstance(error, KubeError) and not isinstance(error, NoAnswer)
+    return Unlisted(of.last, of.quorum, plain=not expected and not of.plain), True
 
 
 def _after_watch_error(

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kubecontroller.client.api import Client
+from kubecontroller.client.errors import NoAnswer
 from kubecontroller.client.request import Response
 from kubecontroller.runtime.informer import Informer
 
@@ -75,6 +76,37 @@ async def test_an_error_that_nobody_expects_is_reported_and_the_cache_fills_late
         assert informer.last_error is None
     assert informer.failures == 3 or watch_list
     assert any(r.exc_info and r.exc_info[1] is error for r in caplog.records), "with its traceback"
+
+
+class Silent:
+    """Lists are responded to; a watch-list never begins, as behind a proxy that keeps streams."""
+
+    def __init__(self, transport: Any) -> None:
+        self._transport = transport
+
+    async def request(self, request: Any, *, timeout: float) -> Response:
+        return await self._transport.request(request, timeout=timeout)
+
+    @asynccontextmanager
+    async def stream(self, request: Any, *, idle: float):
+        if "sendInitialEvents" in dict(request.query):
+            await asyncio.sleep(60)
+            raise NoAnswer("no response to watch")
+        async with self._transport.stream(request, idle=idle) as pieces:
+            yield pieces
+
+
+async def test_a_cache_fills_where_no_watch_list_ever_begins(
+    server, client, kind, manifest, running
+):
+    await client.create(kind, manifest("a"))
+    informer = Informer(Client(Silent(server.transport())), kind)
+    async with running(informer.run()):
+        async with asyncio.timeout(120):
+            await informer.wait_synced()
+        await client.create(kind, manifest("b"))
+        await asyncio.sleep(1)
+        assert informer.cache.keys() == KEYS
 
 
 async def test_an_object_nested_too_deeply_is_set_aside_and_reported_once(
