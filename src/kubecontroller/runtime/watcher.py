@@ -70,6 +70,7 @@ T_co = TypeVar("T_co", covariant=True)
 _WATCH_SECONDS: Final = (300.0, 600.0)
 _SILENT_SECONDS = 90.0  # of a watch: longer than a minute, after which a bookmark is due
 _STUCK_SECONDS = 30.0  # of initial events
+_LONGEST_ASKED_SECONDS = 60.0  # of Retry-After: a cache that waited for hours would just be old
 
 OpenStream: TypeAlias = AbstractAsyncContextManager[AsyncIterator[WatchEvent[T]]]
 """A stream that is opened by entering it, and closed by leaving it."""
@@ -290,7 +291,7 @@ class Watcher(Generic[T]):
         seconds = self._backoff.next(asyncio.get_running_loop().time())
         asked = getattr(error, "retry_after", None)
         if asked is not None:
-            seconds = max(seconds, float(asked))
+            seconds = max(seconds, min(float(asked), _LONGEST_ASKED_SECONDS))
         return (Failed(error, seconds),), Waiting(seconds, then)
 
 

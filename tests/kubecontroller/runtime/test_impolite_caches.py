@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kubecontroller.client.api import Client
-from kubecontroller.client.errors import NoAnswer
+from kubecontroller.client.errors import NoAnswer, TooManyRequests
 from kubecontroller.client.request import Response
 from kubecontroller.runtime.informer import Informer
 
@@ -107,6 +107,19 @@ async def test_a_cache_fills_where_no_watch_list_ever_begins(
         await client.create(kind, manifest("b"))
         await asyncio.sleep(1)
         assert informer.cache.keys() == KEYS
+
+
+async def test_a_server_that_asks_for_years_is_asked_again_after_a_minute(
+    server, client, kind, manifest, running
+):
+    await client.create(kind, manifest("a"))
+    busy = TooManyRequests("slow down", status=429, retry_after=1e9)
+    informer = Informer(Client(Odd(server.transport(), busy, 3)), kind)
+    async with running(informer.run()):
+        await asyncio.sleep(115)
+        assert not informer.has_synced, "it waits as long as it was asked to, up to a minute"
+        await asyncio.sleep(120)
+        assert informer.cache.keys() == [("default", "a")]
 
 
 async def test_an_object_nested_too_deeply_is_set_aside_and_reported_once(
