@@ -17,7 +17,12 @@ from msgspec import Struct
 
 from kubecontroller.client import verbs
 from kubecontroller.client.decode import Page, decode_object, decode_page
-from kubecontroller.client.errors import Expired, UndecodableObject, error_from_response
+from kubecontroller.client.errors import (
+    UNDECODABLE,
+    Expired,
+    UndecodableObject,
+    error_from_response,
+)
 from kubecontroller.client.lines import LineJoiner
 from kubecontroller.client.meta import Key, Manifest, ObjectMeta, key_of
 from kubecontroller.client.patches import Patch
@@ -457,5 +462,5 @@ class _Head(Struct, frozen=True):
 def _is_status(body: bytes) -> bool:
     try:
         return msgspec.json.decode(body, type=_Head).kind == "Status"
-    except msgspec.MsgspecError:
+    except UNDECODABLE:
         return False

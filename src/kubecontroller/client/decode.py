@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final, Generic, TypeVar, cast
 
 import msgspec
 from msgspec import Struct
 
-from kubecontroller.client.errors import UndecodableObject
+from kubecontroller.client.errors import UNDECODABLE, UndecodableObject
 from kubecontroller.client.meta import Key, ListMeta, meta_of
 from kubecontroller.client.scheme import Kind
 
-__all__ = ["Page", "Unreadable", "decode_object", "decode_page", "unreadable_item"]
+__all__ = ["Page", "Unreadable", "cut", "decode_object", "decode_page", "unreadable_item"]
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -48,6 +49,10 @@ class _List(Struct, Generic[T_co], frozen=True):
 
 _LIST_DECODERS: Final[dict[object, msgspec.json.Decoder[Any]]] = {}
 _RAW_LIST: Final = msgspec.json.Decoder(_List[msgspec.Raw])
+_DEEPEST: Final = 500  # levels; the decoder gives up below a thousand, skipped fields included
+_STRUCTURE: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
+# Not UTF-8: decoders skip it where the type has no field, and refuse it elsewhere.
+_CUT: Final = b'"\xff nested too deeply"'
 
 
 def _list_decoder(model: object) -> msgspec.json.Decoder[Any]:
@@ -61,9 +66,32 @@ def _list_decoder(model: object) -> msgspec.json.Decoder[Any]:
 def decode_object(kind: Kind[T], body: bytes, *, ref: str) -> T:
     """Return one object; a body that does not fit raises `UndecodableObject` naming the object."""
     try:
-        return msgspec.json.decode(body, type=kind.model)
-    except msgspec.MsgspecError as error:
+        try:
+            return msgspec.json.decode(body, type=kind.model)
+        except RecursionError:
+            return msgspec.json.decode(cut(body), type=kind.model)
+    except UNDECODABLE as error:
         raise UndecodableObject(str(error), ref=ref) from error
+
+
+def cut(body: bytes) -> bytes:
+    """Return JSON without the values that are nested too deeply to be decoded.
+
+    In their places are strings that are not UTF-8: an object whose type has no field there can be
+    decoded, any other cannot. Slow: for a body that was found to be nested too deeply.
+    """
+    kept: list[bytes] = []
+    depth = begin = 0
+    for found in _STRUCTURE.finditer(body):
+        if found[0] in (b"{", b"["):
+            depth += 1
+            if depth == _DEEPEST:
+                kept += (body[begin : found.start()], _CUT)
+        elif found[0] in (b"}", b"]"):
+            if depth == _DEEPEST:
+                begin = found.end()
+            depth -= 1
+    return b"".join((*kept, body[begin:])) if depth < _DEEPEST else b""
 
 
 def decode_page(kind: Kind[T], body: bytes, *, ref: str) -> Page[T]:
@@ -80,7 +108,7 @@ def decode_page(kind: Kind[T], body: bytes, *, ref: str) -> Page[T]:
         items = decoded.items or ()
         for item in items:
             _complete(kind, item)
-    except msgspec.MsgspecError:
+    except UNDECODABLE:
         return _decode_apart(kind, body, ref=ref)
     meta = decoded.metadata
     return Page(items, meta.resource_version, meta.continue_, meta.remaining_item_count)
@@ -89,8 +117,11 @@ def decode_page(kind: Kind[T], body: bytes, *, ref: str) -> Page[T]:
 def _decode_apart(kind: Kind[T], body: bytes, *, ref: str) -> Page[T]:
     """Decode each item by itself: slower, and only items that do not fit are left out."""
     try:
-        decoded = _RAW_LIST.decode(body)
-    except msgspec.MsgspecError as error:
+        try:
+            decoded = _RAW_LIST.decode(body)
+        except RecursionError:
+            decoded = _RAW_LIST.decode(cut(body))
+    except UNDECODABLE as error:
         raise UndecodableObject(f"not a list ({error})", ref=ref) from error
     items: list[T] = []
     aside: list[Unreadable] = []
@@ -98,7 +129,7 @@ def _decode_apart(kind: Kind[T], body: bytes, *, ref: str) -> Page[T]:
         try:
             item = msgspec.json.decode(raw, type=kind.model)
             _complete(kind, item)
-        except msgspec.MsgspecError as error:
+        except UNDECODABLE as error:
             aside.append(unreadable_item(kind, raw, error))
         else:
             items.append(item)
@@ -122,9 +153,10 @@ def _complete(kind: Kind[Any], item: object) -> None:
 
 def unreadable_item(kind: Kind[Any], raw: msgspec.Raw, error: Exception) -> Unreadable:
     """Return which object does not fit and why; `UndecodableObject` when it has no name."""
+    text = bytes(raw).decode(errors="replace")
     try:
-        meta = msgspec.json.decode(raw, type=dict[str, Any]).get("metadata")
-    except msgspec.MsgspecError:
+        meta = msgspec.json.decode(text, type=dict[str, Any]).get("metadata")
+    except UNDECODABLE:
         meta = None
     found = meta if isinstance(meta, Mapping) else {}
     name, namespace, uid, version = (
@@ -133,5 +165,6 @@ def unreadable_item(kind: Kind[Any], raw: msgspec.Raw, error: Exception) -> Unre
     )
     if not name:
         raise UndecodableObject(f"an object without a name ({error})", ref=kind.kind) from error
-    problem = UndecodableObject(str(error), ref=str(kind.ref((namespace, name))))
+    why = f"nested deeper than {_DEEPEST} levels" if _CUT in bytes(raw) else str(error)
+    problem = UndecodableObject(why, ref=str(kind.ref((namespace, name))))
     return Unreadable((namespace, name), uid, version, problem)

@@ -15,7 +15,13 @@ from msgspec import Struct
 
 from kubecontroller.client.api import Client
 from kubecontroller.client.cluster import CustomResourceDefinition
-from kubecontroller.client.errors import ApiError, NoSuchKind, NotFound, UndecodableObject
+from kubecontroller.client.errors import (
+    UNDECODABLE,
+    ApiError,
+    NoSuchKind,
+    NotFound,
+    UndecodableObject,
+)
 from kubecontroller.client.request import JSON, Response, api_root
 from kubecontroller.client.scheme import Kind, Scheme, split_api_version
 
@@ -340,12 +346,12 @@ def _is_aggregated(response: Response) -> bool:
 def _parsed(path: str, response: Response) -> list[Group]:
     try:
         return parse_aggregated(response.body)
-    except msgspec.MsgspecError as error:
+    except UNDECODABLE as error:
         raise UndecodableObject(f"not a discovery document ({error})", ref=path) from error
 
 
 def _decoded(response: Response, model: type[Document], path: str) -> Document:
     try:
         return msgspec.json.decode(response.body, type=model)
-    except msgspec.MsgspecError as error:
+    except UNDECODABLE as error:
         raise UndecodableObject(f"not a discovery document ({error})", ref=path) from error

@@ -33,6 +33,7 @@ from msgspec import Struct
 from kubecontroller.client.request import Response
 
 __all__ = [
+    "UNDECODABLE",
     "AlreadyExists",
     "ApiError",
     "BadRequest",
@@ -334,12 +335,15 @@ _BY_STATUS: Final[dict[int, type[ApiError]]] = {
 
 _STATUS_DECODER: Final = msgspec.json.Decoder(Status)
 
+UNDECODABLE: Final = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
+"""What decoding raises: the JSON does not fit, is nested too deeply, or is not UTF-8."""
+
 
 def error_from_response(response: Response, *, ref: str = "") -> ApiError:
     """Return the typed error for a response that is not a success; the body may be anything."""
     try:
         status = _STATUS_DECODER.decode(response.body)
-    except msgspec.MsgspecError:
+    except UNDECODABLE:
         excerpt = response.body[:200].decode("utf-8", "replace").strip()
         status = Status(message=excerpt)
     error = error_from_status(status, code=response.status, ref=ref)

@@ -10,8 +10,9 @@ import asyncio
 import logging
 import socket
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
+from contextvars import ContextVar
 from io import BytesIO
 from typing import Final, TypeAlias
 from urllib.parse import quote, urlsplit
@@ -19,6 +20,8 @@ from urllib.parse import quote, urlsplit
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.client_reqrep import ConnectionKey
+from aiohttp.connector import Connection
+from aiohttp.tracing import Trace
 from multidict import CIMultiDict
 from yarl import URL
 
@@ -64,6 +67,8 @@ _CONNECT_WITHIN: Final = 10.0
 _TOO_NEW: Final = b"Too large resource version"
 _READ_BUFFER: Final = 2**20
 _RESET: Final = (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError, aiohttp.ClientPayloadError)
+# Handed to the connector: a request waits there for a place in the pool, DNS, TCP and TLS.
+_BEFORE_SEND: Final[ContextVar[Callable[[], None] | None]] = ContextVar("before_send", default=None)
 _Address: TypeAlias = tuple[int, int, int, str, tuple[str, int] | tuple[str, int, int, int]]
 
 
@@ -232,6 +237,7 @@ class HttpTransport:
         headers = CIMultiDict(request.headers)
         headers.extend(credential.headers)
         headers.extend(self.access.impersonate)
+        asked = _BEFORE_SEND.set(request.before_send)
         try:
             return await session.request(
                 request.method,
@@ -246,6 +252,8 @@ class HttpTransport:
             )
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise self._translate(error) from error
+        finally:
+            _BEFORE_SEND.reset(asked)
 
     async def _whole(self, response: aiohttp.ClientResponse) -> Response:
         try:
@@ -365,6 +373,8 @@ class _Connector(aiohttp.TCPConnector):
     By default aiohttp uses the TLS settings of the server for its proxy too. It also leaves a
     connection that it does not reuse open until TLS is shut down, for up to 30 s if the server does
     not respond; here the connection ends at once, and closing waits for that.
+
+    A request that has its connection is asked for once more (`before_send`): it may have waited.
     """
 
     def __init__(self, proxy: str, *, limit: int) -> None:
@@ -372,6 +382,19 @@ class _Connector(aiohttp.TCPConnector):
         self._proxy = URL(proxy).origin() if proxy.startswith("https:") else None
         self._proxy_context: ssl.SSLContext | None = None
         self._ending: set[asyncio.Future[None]] = set()
+
+    async def connect(
+        self, req: aiohttp.ClientRequest, traces: list[Trace], timeout: aiohttp.ClientTimeout
+    ) -> Connection:
+        connection = await super().connect(req, traces, timeout)
+        before_send = _BEFORE_SEND.get()
+        if before_send is not None:
+            try:
+                before_send()
+            except BaseException:
+                connection.release()  # nothing was sent: another request may use it
+                raise
+        return connection
 
     def _get_ssl_context(self, req: aiohttp.ClientRequest) -> ssl.SSLContext | None:
         if self._proxy is None or req.url.origin() != self._proxy:

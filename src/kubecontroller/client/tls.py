@@ -101,18 +101,28 @@ class Trust:
 
     def _show(self, context: ssl.SSLContext, certificate: ClientCertificate) -> None:
         # Python loads certificates from files only: use a private one, deleted before returning.
-        with NamedTemporaryFile(suffix=".pem") as file:
-            file.write(certificate.certificate.strip() + b"\n" + certificate.key.strip() + b"\n")
-            file.flush()
-            try:
+        where = {
+            "file": self._access.certificate.file or self._access.source,
+            "field": "" if self._access.certificate.file else "client-certificate-data",
+        }
+        pair = certificate.certificate.strip() + b"\n" + certificate.key.strip() + b"\n"
+        try:
+            with NamedTemporaryFile(suffix=".pem") as file:
+                file.write(pair)
+                file.flush()
                 context.load_cert_chain(file.name)
-            except (ssl.SSLError, ValueError) as error:
-                raise ConfigError(
-                    "the client certificate and its key are not a matching PEM pair",
-                    file=self._access.certificate.file or self._access.source,
-                    field="" if self._access.certificate.file else "client-certificate-data",
-                    advice="Write both again, issued together",
-                ) from error
+        except (ssl.SSLError, ValueError) as error:
+            raise ConfigError(
+                "the client certificate and its key are not a matching PEM pair",
+                advice="Write both again, issued together",
+                **where,
+            ) from error
+        except OSError as error:
+            raise ConfigError(
+                f"the client certificate cannot be written to a temporary file ({error})",
+                advice="Check that the folder TMPDIR (or /tmp) can be written and has space",
+                **where,
+            ) from error
 
 
 def _bytes(pem: FileOrBytes) -> bytes:

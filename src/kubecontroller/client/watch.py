@@ -12,8 +12,9 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar, cast
 import msgspec
 from msgspec import Struct
 
-from kubecontroller.client.decode import Unreadable, unreadable_item
+from kubecontroller.client.decode import Unreadable, cut, unreadable_item
 from kubecontroller.client.errors import (
+    UNDECODABLE,
     GarbledLine,
     Status,
     UndecodableObject,
@@ -100,13 +101,16 @@ def decode_line(kind: Kind[T], line: bytes, *, path: str = "") -> WatchEvent[T]:
             change = cast("Change[T]", _change_decoder(kind.model).decode(line))
             if isinstance(change.object, dict):
                 meta_of(change.object)
-        except msgspec.MsgspecError:
+        except UNDECODABLE:
             pass  # the slow path below finds what is wrong, and with which object
         else:
             return change
     try:
-        parts = _LINE.decode(line)
-    except msgspec.MsgspecError as error:
+        try:
+            parts = _LINE.decode(line)
+        except RecursionError:
+            parts = _LINE.decode(cut(line))
+    except UNDECODABLE as error:
         raise GarbledLine(f"not a watch event ({error})", path=path, excerpt=line[:80]) from error
     match parts.type:
         case "ADDED" | "MODIFIED" | "DELETED":
@@ -136,7 +140,7 @@ def _decode_change(
         obj = msgspec.json.decode(raw, type=kind.model)
         if isinstance(obj, dict):
             meta_of(obj)
-    except msgspec.MsgspecError as error:
+    except UNDECODABLE as error:
         return UnreadableChange(change, unreadable_item(kind, raw, error))
     return Change(change, obj)
 
@@ -144,12 +148,12 @@ def _decode_change(
 def _decode_meta(kind: Kind[Any], raw: msgspec.Raw) -> ObjectMeta:
     try:
         return _META.decode(raw).metadata
-    except msgspec.MsgspecError as error:
+    except UNDECODABLE as error:
         raise UndecodableObject(f"metadata cannot be read ({error})", ref=kind.kind) from error
 
 
 def _error(raw: msgspec.Raw, path: str) -> Exception:
     try:
         return error_from_status(_STATUS.decode(raw), ref=f"watch of {path}" if path else "watch")
-    except msgspec.MsgspecError:
+    except UNDECODABLE:
         return GarbledLine("an ERROR event without a Status", path=path, excerpt=bytes(raw)[:80])

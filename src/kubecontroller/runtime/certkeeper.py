@@ -111,7 +111,9 @@ class CertificateKeeper:
         self._on_renewed = on_renewed
         self._was_ready = False
         self._loaded: Material | None = None
-        self._injected: bytes = b""
+        self._wanted: bytes = b""  # the bundle that was written last, or is being written
+        self._injected: bytes = b""  # the same once every target has it
+        self._removals = 0
 
     def limitation(self) -> str | None:
         """Return why webhooks cannot be served yet, or nothing.
@@ -140,9 +142,11 @@ class CertificateKeeper:
             self._loaded = material
             _log.info("certificate loaded", extra=fields(secret="/".join(self._secret)))
         if self._injected != material.authorities:
+            removals, self._wanted = self._removals, material.authorities
             await self._inject(material.authorities)
-            self._injected = material.authorities
-        self._was_ready = True
+            if removals == self._removals:  # else again: a target lost it in the meantime
+                self._injected = material.authorities
+        self._was_ready = self._was_ready or self._injected == material.authorities
         return material
 
     async def run(self) -> None:
@@ -181,12 +185,13 @@ class CertificateKeeper:
         """Detect when a configuration no longer has the CA bundle."""
 
         def on_change(change: Change[Any]) -> None:
-            bundle = b64encode(self._injected).decode()
-            if not self._injected:
+            if not self._wanted:
                 return
+            bundle = b64encode(self._wanted).decode()
             live = None if isinstance(change, Deleted) else _newest(change)
             if live is None or not _has(live, target.intent(bundle)):
                 self._injected = b""
+                self._removals += 1
                 changed.set()
 
         informer = Informer(

@@ -65,7 +65,11 @@ class Consistency:
             on_progress.append(self._wake)
 
     def wrote(self, owner: Key, *, uid: str, resource: str, version: str) -> None:
-        """Record a write done for an owner; the newest version of each resource is kept."""
+        """Record a write done for an owner; the newest version of each resource is kept.
+
+        Errors: `KeyError` for a resource without a cache: nothing would show the write.
+        """
+        self._cache(resource, owner[0])
         known_uid, versions = self._written.get(owner, (uid, {}))
         if known_uid != uid:
             versions = {}  # another object of the same name: its writes begin here

@@ -8,7 +8,8 @@ Guarantees:
 - A worker never dies: an error of a reconcile or of the gate is a `Retry`, logged with its
   reconcile id; an error of the API as one line, a bug with its traceback. So is a cancellation
   that was not meant for the worker (the reconcile awaited something that another task cancelled),
-  and a result that is not an outcome.
+  and a result that is not an outcome, or has a wait or a priority that is not a number. A key whose
+  outcome cannot be applied (a rate limiter that raises) is retried after half a minute.
 - A reconcile that exceeds its deadline is cancelled and retried, so a key that hangs costs one
   worker for that long and a key that fails costs nothing but its own growing wait.
 - Urgent keys find a worker even if all others hang: `urgent_workers` take nothing else.
@@ -20,6 +21,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import random
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
@@ -61,6 +63,7 @@ URGENT_PRIORITY: Final = 10
 """The priority of keys that must not wait; `urgent_workers` take these and no others."""
 _JITTER = 0.1
 _GATE_SECONDS = 1.0
+_UNSETTLED_SECONDS = 30.0
 
 
 class CachesNotSynced(RuntimeError):  # noqa: N818 - the state of affairs
@@ -236,9 +239,9 @@ class Controller:
         ):
             try:
                 waiting_for = self._gate(key) if self._gate is not None else None
-            except Exception as error:
+            except (Exception, asyncio.CancelledError) as error:  # it cannot await
                 _log.exception("the gate raised; will retry")
-                self._settle(key, Retry(error))
+                self._settle(key, Retry(error if isinstance(error, Exception) else repr(error)))
                 return
             if waiting_for is not None:
                 _log.debug("waiting for a cache", extra=fields(waiting_for=waiting_for))
@@ -278,12 +281,24 @@ class Controller:
             self.tally.panics += 1
             _log.exception("the reconcile raised; will retry")
             return Retry(error)
-        if isinstance(found, Done | Again | Retry | Stop):
+        if isinstance(found, Done | Again | Retry | Stop) and _has_numbers(found):
             return found
         self.tally.panics += 1
-        return Retry(f"the reconcile returned {found!r}: return Done(), Again, Retry or Stop")
+        return Retry(
+            f"the reconcile returned {found!r}: return Done(), Again, Retry or Stop,"
+            " with numbers as their waits and priorities"
+        )
 
     def _settle(self, key: Key, outcome: Outcome) -> None:
+        try:
+            self._apply(key, outcome)
+        except (Exception, asyncio.CancelledError):  # such as one of a rate limiter
+            self.tally.panics += 1
+            _log.exception("the outcome of a reconcile could not be applied; will retry")
+            priority = self.queue.priority_of(key)
+            self.queue.add_after(key, _UNSETTLED_SECONDS, priority=priority)
+
+    def _apply(self, key: Key, outcome: Outcome) -> None:
         queue = self.queue
         priority = queue.priority_of(key)
         match outcome:
@@ -308,6 +323,15 @@ class Controller:
                 _log.error("reconcile failed, waiting for a change", extra=fields(error=error))
             case _:
                 assert_never(outcome)
+
+
+def _has_numbers(outcome: Outcome) -> bool:
+    """Whether the fields that the queue computes with are of their types: nothing checked it."""
+    wait: object = outcome.after if isinstance(outcome, Again) else 0.0
+    priority: object = outcome.priority if isinstance(outcome, Again | Retry) else None
+    if not isinstance(wait, int | float) or not -math.inf < wait < math.inf:
+        return False
+    return priority is None or isinstance(priority, int)
 
 
 def _is_initial_or_resync(change: Change[Any]) -> bool:

@@ -16,7 +16,8 @@ Guarantees:
   waits: an event is not lost because the code that maps it to a key failed once.
 
 Assumptions: one event loop; handlers only enqueue; cached objects are never changed.
-Errors: those of the server are logged, counted and retried; `run` ends only by cancellation.
+Errors: those of the server are logged, counted and retried, and so are those of code that is called
+(handlers, indexes, callbacks); `run` ends only by cancellation.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from typing import Generic, TypeVar
 
 from kubecontroller.client.api import Client
 from kubecontroller.client.decode import Page, Unreadable
-from kubecontroller.client.errors import Forbidden, NotFound
+from kubecontroller.client.errors import Forbidden, KubeError, NotFound
 from kubecontroller.client.meta import Key, is_at_least, key_of, meta_of
 from kubecontroller.client.scheme import Kind
 from kubecontroller.runtime.changes import Added, Change, Deleted, Handler, Updated
@@ -89,7 +90,7 @@ class Subscription(Generic[T]):
             return True
         try:
             self._handler(change)
-        except Exception:
+        except (Exception, asyncio.CancelledError):  # of what it asked for: it cannot await
             _log.exception("a handler failed on %s; it is called again later", type(change))
             return False
         return True
@@ -225,7 +226,9 @@ class Informer(Generic[T]):
         subscription = Subscription(handler, self._unsubscribe)
         if self.has_synced or len(self.cache):
             for obj in self.cache:
-                subscription.deliver(Added(obj, initial=True))
+                change = Added(obj, initial=True)
+                if not subscription.deliver(change):
+                    self._retry(subscription, change)
         if self.has_synced:
             subscription.mark_synced()
         self._subscriptions.append(subscription)
@@ -399,7 +402,7 @@ class Informer(Generic[T]):
     def _report_unreadable(self, what: Unreadable) -> None:
         _log.error("%s; it is ignored and the others continue", what.error)
         if self.on_unreadable is not None:
-            self.on_unreadable(what)
+            _call(self.on_unreadable, what)
 
     def _remove(self, obj: T) -> list[Change[T]]:
         key: Key = key_of(obj)  # type: ignore[arg-type]
@@ -439,7 +442,7 @@ class Informer(Generic[T]):
             return
         self._version = version
         for callback in self.on_progress:
-            callback()
+            _call(callback)
         for waiter in list(self._version_waiters):
             if self._has_reached(waiter[0]) and not waiter[1].done():
                 waiter[1].set_result(None)
@@ -454,7 +457,8 @@ class Informer(Generic[T]):
                     await self._notify(list(self._subscriptions), [Updated(obj, obj)])
 
     def _note(self, error: Exception, wait: float) -> None:
-        if wait <= 0:
+        bug = None if isinstance(error, KubeError) else error
+        if wait <= 0 and bug is None:
             _log.debug("%s: %s; continuing at once", self.kind.resource, error)
             return
         known = str(self.last_error) == str(error)
@@ -465,11 +469,19 @@ class Informer(Generic[T]):
             if not known:
                 _log.warning("%s: %s; continuing without it", self.kind.resource, error)
             return
-        _log.warning("%s: %s; retrying in %.1f s", self.kind.resource, error, wait)
+        text = "%s: %s; retrying in %.1f s"
+        _log.warning(text, self.kind.resource, error, wait, exc_info=bug)
 
     def _unsubscribe(self, subscription: Subscription[T]) -> None:
         with suppress(ValueError):
             self._subscriptions.remove(subscription)
+
+
+def _call(callback: Callable[..., None], *given: object) -> None:
+    try:
+        callback(*given)
+    except (Exception, asyncio.CancelledError):
+        _log.exception("a callback of a cache failed")
 
 
 def _identity(obj: object) -> tuple[object, ...]:

@@ -2,11 +2,14 @@
 
 Only the informer holds the `Store` and writes; readers hold its `Reader`. Objects are shared and
 must be treated as immutable. Returned lists are copies, so a caller may await between two elements;
-its list is then a snapshot of the past.
+its list is then a snapshot of the past. An index that raises leaves the object out; it is logged
+once for each index.
 """
 
 from __future__ import annotations
 
+import logging
+from asyncio import CancelledError
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -15,6 +18,8 @@ from kubecontroller.client.meta import Key, meta_of
 __all__ = ["Index", "Reader", "Store", "by_controller", "by_label", "by_namespace", "by_owner"]
 
 T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
 
 Index: TypeAlias = Callable[[Any], Iterable[Hashable]]
 """The values under which an index has an object; none to leave it out."""
@@ -53,6 +58,7 @@ class Store(Generic[T]):
     def __init__(self, indexes: Mapping[str, Index] | None = None) -> None:
         self._objects: dict[Key, T] = {}
         self._indexes: dict[str, Index] = dict(indexes or {})
+        self._broken: set[str] = set()
         self._found: dict[str, dict[Hashable, set[Key]]] = {name: {} for name in self._indexes}
         self.reader: Reader[T] = Reader(self._objects, self._found)
 
@@ -66,22 +72,22 @@ class Store(Generic[T]):
         self._indexes[name] = index
         found = self._found.setdefault(name, {})
         for key, obj in self._objects.items():
-            for value in index(obj):
+            for value in self._values(name, obj) or ():
                 found.setdefault(value, set()).add(key)
 
     def put(self, key: Key, obj: T) -> T | None:
         """Store an object and return the one that it replaces."""
         old = self._objects.get(key)
         self._objects[key] = obj
-        for name, index in self._indexes.items():
-            found = self._found[name]
-            values = index(obj)
+        for name in self._indexes:
+            values = self._values(name, obj)
             if old is not None:
-                before = index(old)
-                if before == values:
+                before = self._values(name, old)
+                if before == values and before is not None:
                     continue
-                _forget(found, before, key)
-            for value in values:
+                self._forget(name, before, key)
+            found = self._found[name]
+            for value in values or ():
                 found.setdefault(value, set()).add(key)
         return old
 
@@ -89,18 +95,31 @@ class Store(Generic[T]):
         """Remove an object and return it."""
         old = self._objects.pop(key, None)
         if old is not None:
-            for name, index in self._indexes.items():
-                _forget(self._found[name], index(old), key)
+            for name in self._indexes:
+                self._forget(name, self._values(name, old), key)
         return old
 
+    def _values(self, name: str, obj: T) -> tuple[Hashable, ...] | None:
+        """Return the values of an index; nothing when it raises: the object stays in the cache."""
+        try:
+            values = tuple(self._indexes[name](obj))
+            hash(values)
+        except (Exception, CancelledError):
+            if name not in self._broken:
+                self._broken.add(name)
+                _log.exception("the index %r failed; such objects are not found by it", name)
+            return None
+        return values
 
-def _forget(found: dict[Hashable, set[Key]], values: Iterable[Hashable], key: Key) -> None:
-    for value in values:
-        keys = found.get(value)
-        if keys is not None:
-            keys.discard(key)
-            if not keys:
-                del found[value]  # or a cache of short-lived objects would grow for ever
+    def _forget(self, name: str, values: tuple[Hashable, ...] | None, key: Key) -> None:
+        """Remove a key from an index, from all of it where its values are not known any more."""
+        found = self._found[name]
+        for value in tuple(found) if values is None else values:
+            keys = found.get(value)
+            if keys is not None:
+                keys.discard(key)
+                if not keys:
+                    del found[value]  # or a cache of short-lived objects would grow for ever
 
 
 class Reader(Generic[T]):

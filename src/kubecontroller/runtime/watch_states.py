@@ -16,6 +16,7 @@ from kubecontroller.client.errors import (
     ConnectionFailed,
     Gone,
     KubeError,
+    NoAnswer,
     ServerError,
     StreamStalled,
     TooManyRequests,
@@ -86,7 +87,7 @@ class Progress(Struct, frozen=True):
 class Failed(Struct, frozen=True):
     """A request failed and is retried after a wait; the cache may be old meanwhile."""
 
-    error: KubeError
+    error: Exception
     wait: float
 
 
@@ -167,7 +168,7 @@ State: TypeAlias = Unlisted | Listing | Streaming | Listed | Watching | Waiting
 
 def after_error(
     state: Unlisted | Listing | Streaming | Listed | Watching,
-    error: KubeError,
+    error: Exception,
     *,
     now: float,
     internal_error_window: float = 0.0,
@@ -177,7 +178,8 @@ def after_error(
     - Listing at a version that is too old or too new: list again at once, by quorum.
     - A page token that expired: list again without pages, at once.
     - A watch-list that the server cannot serve, or that broke off: a plain list, at once. One
-      that was refused for now (429, 5xx, no connection): wait, and request the same again.
+      that was refused for now (429, 5xx, no connection): wait, and request the same again. One
+      that never began (a proxy that keeps streams): wait, and a plain list for this round.
     - A watch that could not be opened, or was asked to slow down: wait, and open it again; the
       known state is still valid, and a list would only add to the load.
     - A version that is too old: list again, at once if the watch had lasted for a second, or could
@@ -196,18 +198,19 @@ def after_error(
             assert_never(state)
 
 
-def _after_list_error(state: Unlisted | Listing, error: KubeError) -> tuple[State, bool]:
+def _after_list_error(state: Unlisted | Listing, error: Exception) -> tuple[State, bool]:
     of = state.of if isinstance(state, Listing) else state
     if isinstance(error, Gone) and isinstance(state, Listing) and state.continue_:
         return Listing(of=of, limit=0), False
     if is_unavailable_version(error) and not of.quorum:
         return replace(of, quorum=True), False
     # The next round may reach the same server, which may have caught up until then.
-    return Unlisted(last=of.last, quorum=of.quorum), True
+    expected = isinstance(error, KubeError) and not isinstance(error, NoAnswer)
+    return Unlisted(of.last, of.quorum, plain=not expected and not of.plain), True
 
 
 def _after_watch_error(
-    state: Listed | Watching, error: KubeError, now: float, window: float
+    state: Listed | Watching, error: Exception, now: float, window: float
 ) -> tuple[State, bool]:
     again = Listed(state.version)
     if isinstance(error, Gone):
@@ -228,7 +231,7 @@ def _after_watch_error(
     return Unlisted(last=state.version), True
 
 
-def is_unavailable_version(error: KubeError) -> bool:
+def is_unavailable_version(error: Exception) -> bool:
     """Whether a server does not have the requested version: too old, or not reached yet."""
     if isinstance(error, Gone):
         return True

@@ -1,8 +1,8 @@
 """How a collection is listed and then watched for ever: an explicit state machine.
 
 `Watcher.step(state)` does one piece of I/O and returns events and the next state. States are
-values; the transitions after an error are the pure function `after_error`. Errors of the server
-are not raised: they become a `Failed` event and a state that waits.
+values; the transitions after an error are the pure function `after_error`. Errors are not raised,
+whatever they are: they become a `Failed` event and a state that waits.
 
     Unlisted ──watch-list──▶ Streaming ──end of initial events──▶ Watching ──┐
         │  ▲                     │ any error: plain list                     │ end of stream:
@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from typing import Final, Generic, Protocol, TypeAlias, TypeVar, assert_never
 
 from msgspec.structs import replace
@@ -70,6 +70,7 @@ T_co = TypeVar("T_co", covariant=True)
 _WATCH_SECONDS: Final = (300.0, 600.0)
 _SILENT_SECONDS = 90.0  # of a watch: longer than a minute, after which a bookmark is due
 _STUCK_SECONDS = 30.0  # of initial events
+_LONGEST_ASKED_SECONDS = 60.0  # of Retry-After: a cache that waited for hours would just be old
 
 OpenStream: TypeAlias = AbstractAsyncContextManager[AsyncIterator[WatchEvent[T]]]
 """A stream that is opened by entering it, and closed by leaving it."""
@@ -137,12 +138,16 @@ class Watcher(Generic[T]):
                     return await self._follow(state)
                 case _:
                     assert_never(state)
-        except KubeError as error:
+        except asyncio.CancelledError:
             await self.close()
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            return self._recover(state, RuntimeError("another task cancelled what it waited for"))
+        except Exception as error:
+            with suppress(Exception):  # a cache that ended would end the process with it
+                await self.close()
             return self._recover(state, error)
-        except BaseException:
-            await self.close()
-            raise
 
     async def close(self) -> None:
         """Close the open stream, if there is one."""
@@ -268,7 +273,7 @@ class Watcher(Generic[T]):
     # Errors
 
     def _recover(
-        self, state: Unlisted | Listing | Streaming | Listed | Watching, error: KubeError
+        self, state: Unlisted | Listing | Streaming | Listed | Watching, error: Exception
     ) -> tuple[tuple[Event[T], ...], State]:
         if isinstance(state, Streaming) and isinstance(error, BadRequest | Invalid):
             self._watch_list = False
@@ -282,11 +287,11 @@ class Watcher(Generic[T]):
             return (Failed(error, 0.0),), following
         return self._wait(error, following)
 
-    def _wait(self, error: KubeError, then: State) -> tuple[tuple[Event[T], ...], State]:
+    def _wait(self, error: Exception, then: State) -> tuple[tuple[Event[T], ...], State]:
         seconds = self._backoff.next(asyncio.get_running_loop().time())
         asked = getattr(error, "retry_after", None)
         if asked is not None:
-            seconds = max(seconds, float(asked))
+            seconds = max(seconds, min(float(asked), _LONGEST_ASKED_SECONDS))
         return (Failed(error, seconds),), Waiting(seconds, then)
 
 

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import math
 from collections import Counter, deque
 from collections.abc import Callable, Hashable
 from enum import Enum
@@ -127,6 +128,8 @@ class WorkQueue(Generic[K]):
 
     def add_after(self, key: K, delay: float, *, priority: int = 0) -> None:
         """Make a key ready after a delay; a delay it already has only moves earlier."""
+        if not delay < math.inf:
+            raise ValueError(f"a delay of {delay} s for {key!r}: pass a finite number of seconds")
         if self._stopping:
             return
         if delay <= 0:

@@ -67,7 +67,11 @@ def test_an_item_that_does_not_fit_and_has_no_name_fails_the_page() -> None:
         decode_page(STRICT, listed({"metadata": {}, "spec": "x"}), ref="stricts")
 
 
-@pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"items": 5}'])
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"<html>", b"[]", b'{"items": 5}', b"[" * 9999, b'{"metadata":{"continue":"\xff"}}'],
+    ids=lambda body: ascii(body[:12]),
+)
 def test_an_answer_that_is_no_list_is_a_typed_error(body: bytes) -> None:
     with pytest.raises(UndecodableObject, match="stricts"):
         decode_page(STRICT, body, ref="stricts")
@@ -76,6 +80,37 @@ def test_an_answer_that_is_no_list_is_a_typed_error(body: bytes) -> None:
 def test_an_answer_that_is_no_object_is_a_typed_error() -> None:
     with pytest.raises(UndecodableObject, match="Pod a/b"):
         decode_object(PODS, b"[]", ref="Pod a/b")
+
+
+def deep(levels: int = 1500) -> bytes:
+    """A value that no decoder here follows to its end; servers take ten thousand levels."""
+    return b'{"a":[' * levels + b'"\\"]"' + b"]}" * levels
+
+
+ODD = {"deep": b'"x":' + deep(), "not UTF-8": b'"x":"\xff"', "name not UTF-8": b'"\xff":1'}
+
+
+@pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
+def test_an_item_that_no_decoder_reads_is_set_aside_from_the_others(odd: bytes) -> None:
+    good = b'{"metadata":{"name":"good"},"spec":{"x":[]}}'
+    bad = b'{"spec":{%b},"metadata":{"name":"bad","namespace":"n","uid":"u"}}' % odd
+    body = b'{"metadata":{"resourceVersion":"9"},"items":[%b,%b,%b]}' % (good, bad, good)
+    page = decode_page(PODS.plain(), body, ref="pods")
+    assert [item["metadata"]["name"] for item in page.items] == ["good", "good"]
+    assert page.resource_version == "9"
+    (aside,) = page.unreadable
+    assert (aside.key, aside.uid) == (("n", "bad"), "u")
+    assert "Pod n/bad" in str(aside.error)
+    assert ("nested" in str(aside.error)) is (odd == ODD["deep"])
+    with pytest.raises(UndecodableObject, match="Pod n/bad"):
+        decode_object(PODS.plain(), bad, ref="Pod n/bad")
+
+
+def test_what_no_decoder_reads_does_not_matter_where_the_type_has_no_such_field() -> None:
+    bad = b'{"status":%b,"metadata":{"name":"bad"},"spec":1}' % deep()
+    page = decode_page(STRICT, b'{"metadata":{},"items":[%b]}' % bad, ref="stricts")
+    assert [item.metadata.name for item in page.items] == ["bad"]
+    assert decode_object(STRICT, bad, ref="x").metadata.name == "bad"
 
 
 NULLS = {

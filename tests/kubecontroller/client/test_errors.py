@@ -84,3 +84,10 @@ def test_config_errors_say_where_and_what_to_do() -> None:
     error = errors.ConfigError("is wrong", file="/a", field="users[0]", advice="Do this")
     assert str(error) == "/a: users[0]: is wrong. Do this"
     assert (error.file, error.field) == ("/a", "users[0]")
+
+
+@pytest.mark.parametrize("body", [b"[" * 9999, b'{"message":"\xff"}'], ids=["deep", "bytes"])
+def test_a_body_that_no_decoder_reads_is_quoted(body: bytes) -> None:
+    error = error_from_response(Response(500, {}, body))
+    assert isinstance(error, errors.ServerError)
+    assert error.status == 500

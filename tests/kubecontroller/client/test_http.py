@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from kubecontroller.client.errors import (
     ConnectionFailed,
     NoAnswer,
 )
+from kubecontroller.client.http import HttpTransport
 from kubecontroller.client.request import Request
 from kubecontroller.runtime import logs
 
@@ -199,6 +201,25 @@ async def test_a_missing_ca_file_is_named(tmp_path: Path) -> None:
         await send(access)
 
 
+async def test_no_place_for_a_client_certificate_is_a_typed_error(
+    serve: Any, authority: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = await serve(ok, tls=True, client_ca=authority.pem)
+    certificate, key = authority.issue("me")
+    access = Access(
+        server=server.url,
+        ca=FileOrBytes(inline=authority.pem),
+        certificate=FileOrBytes(inline=certificate),
+        key=FileOrBytes(inline=key),
+    )
+    async with opened(access) as transport:
+        with monkeypatch.context() as full:
+            full.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
+            with pytest.raises(ConfigError, match="No such file or directory"):
+                await transport.request(GET, timeout=5)
+        assert (await transport.request(GET, timeout=5)).status == 200
+
+
 async def test_a_server_without_tls_is_a_typed_error(serve: Any) -> None:
     server = await serve(ok)
     url = server.url.replace("http:", "https:")
@@ -277,6 +298,48 @@ async def test_a_write_is_asked_for_again_before_each_time_it_is_sent(serve: Any
     with pytest.raises(LostError):
         await send(Access(server=server.url), Request("PUT", "/api/v1/pods", before_send=may_send))
     assert seen == [1]
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["kept connection", "new connection"])
+async def test_a_write_that_waited_for_a_connection_is_asked_for_once_it_has_one(
+    serve: Any, kept: bool
+) -> None:
+    """The lease may be lost while the pool is full, or while a connection is opened."""
+    arrived, answer = asyncio.Event(), asyncio.Event()
+
+    async def slow(request: web.Request) -> web.Response:
+        arrived.set()
+        await answer.wait()
+        response = web.Response()
+        if not kept:
+            response.force_close()
+        return response
+
+    class LostError(Exception): ...
+
+    asked = asyncio.Event()
+
+    def may_send() -> None:
+        asked.set()
+        if answer.is_set():
+            raise LostError
+
+    server = await serve(slow)
+    transport = HttpTransport(Access(server=server.url), connections=1)
+    try:
+        first = asyncio.create_task(transport.request(GET, timeout=5))
+        await arrived.wait()
+        write = Request("DELETE", "/api/v1/pods/a", before_send=may_send)
+        waiting = asyncio.create_task(transport.request(write, timeout=5))
+        await asked.wait()
+        answer.set()
+        with pytest.raises(LostError):
+            await waiting
+        await first
+        await transport.request(GET, timeout=5)  # the connection is free for others
+    finally:
+        await transport.close()
+    assert [request.method for request in server.seen] == ["GET", "GET"]
 
 
 async def test_a_half_sent_answer_is_a_broken_connection(serve: Any) -> None:

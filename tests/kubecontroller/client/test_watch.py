@@ -129,3 +129,26 @@ def test_an_object_without_uid_is_still_delivered() -> None:
     event = decode_line(PODS, line("ADDED", {"metadata": {"name": "a"}}))
     assert isinstance(event, Change)
     assert event.object.metadata.uid == ""
+
+
+@pytest.mark.parametrize("odd", [b'{"a":[' * 1500 + b"]}" * 1500, b'"\xff"'], ids=["deep", "bytes"])
+def test_a_change_that_no_decoder_reads_names_its_object(odd: bytes) -> None:
+    text = b'{"type":"MODIFIED","object":{"spec":%b,"metadata":{"name":"a","uid":"u"}}}' % odd
+    event = decode_line(PODS.plain(), text)
+    assert isinstance(event, UnreadableChange)
+    assert (event.type, event.object.key, event.object.uid) == ("MODIFIED", ("", "a"), "u")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b"[" * 9999, b'{"type":"\xff","object":{}}', b'{"type":"ERROR","object":{"code":"\xff"}}'],
+)
+def test_a_line_that_no_decoder_reads_is_garbled(text: bytes) -> None:
+    with pytest.raises(GarbledLine):
+        decode_line(PODS, text)
+
+
+def test_a_bookmark_that_no_decoder_reads_is_a_typed_error() -> None:
+    text = b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"\xff"}}}'
+    with pytest.raises(UndecodableObject):
+        decode_line(PODS, text)

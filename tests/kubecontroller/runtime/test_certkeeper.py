@@ -114,6 +114,50 @@ async def test_a_bundle_that_somebody_removes_is_put_back(server, running, how):
         assert not [r for r in server.requests if r.method == "PATCH"], "it is put back once"
 
 
+@pytest.mark.parametrize("how", ["removed", "removed twice"])
+async def test_a_bundle_that_is_removed_while_another_is_written_is_put_back(server, running, how):
+    client = Client(server.transport())
+    names = ["one", "two"]
+    keeping = keeper(server, targets=[webhook_target(HOOKS, name, ["v.x.dev"]) for name in names])
+    whole = keeping._client.transport
+    writing = asyncio.Event()
+
+    class Slow:
+        async def request(self, request, *, timeout):
+            if request.method == "PATCH" and request.path.endswith("/two"):
+                writing.set()
+                await asyncio.sleep(5)
+            return await whole.request(request, timeout=timeout)
+
+        def stream(self, request, *, idle):
+            return whole.stream(request, idle=idle)
+
+    async def remove():
+        live = await client.get(HOOKS, ("", "one"))
+        assert "caBundle" in str(live)
+        await client.replace(HOOKS, {**live, "webhooks": [{"name": "v.x.dev"}]})
+
+    keeping._client.transport = Slow()
+    for name in names:
+        await client.create(HOOKS, {"metadata": {"name": name}, "webhooks": [{"name": "v.x.dev"}]})
+    async with running(keeping.run()):
+        await writing.wait()
+        await asyncio.sleep(1)
+        await remove()
+        await asyncio.sleep(60)
+        if how == "removed twice":
+            await remove()
+            await asyncio.sleep(60)
+        for name in names:
+            live = await client.get(HOOKS, ("", name))
+            bundle = live["webhooks"][0]["clientConfig"]["caBundle"]
+            assert base64.b64decode(bundle) == keeping._loaded.authorities
+        assert keeping.limitation() is None
+        server.requests.clear()
+        await asyncio.sleep(500)
+        assert not [r for r in server.requests if r.method == "PATCH"], "it is put back once"
+
+
 async def test_a_target_that_cannot_be_watched_is_given_the_bundle_every_minute(server, running):
     client = Client(server.transport())
     one = keeper(server, targets=[webhook_target(HOOKS, "redis", ["validate.redisoperator.dev"])])

@@ -117,10 +117,24 @@ def test_what_was_reached_is_not_kept(store, pods):
     assert store._written == {}
 
 
-def test_a_resource_without_a_cache_is_a_mistake_that_says_so(store):
-    store.wrote(OWNER, uid="u", resource="jobs", version="1")
+def test_a_write_of_a_resource_without_a_cache_says_so_and_holds_back_nobody(store, pods):
+    woken = []
+    store.on_ready = woken.append
+    wrote(store, "10")
+    pods.reach("9")
+    assert "pods" in store.limitation(OWNER)
     with pytest.raises(KeyError, match="no cache of 'jobs'"):
-        store.limitation(OWNER)
+        store.wrote(OWNER, uid="u", resource="jobs", version="1")
+    pods.reach("10")  # no progress of a cache raises because of it
+    assert woken == [OWNER]
+    assert store.limitation(OWNER) is None
+
+
+def test_a_write_in_a_namespace_without_a_cache_says_so():
+    store = Consistency(clock=Clock())
+    store.add_cache("pods", Cache(), namespace="a")
+    with pytest.raises(KeyError, match="no cache of 'pods' in 'd'"):
+        store.wrote(OWNER, uid="u", resource="pods", version="1")
 
 
 def test_a_quiet_namespace_holds_back_no_write_in_another():

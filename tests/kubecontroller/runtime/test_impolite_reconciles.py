@@ -13,7 +13,7 @@ from kubecontroller.runtime.controller import Controller, Watch
 from kubecontroller.runtime.events import Recorder, Regarding
 from kubecontroller.runtime.informer import Informer
 from kubecontroller.runtime.manager import Manager
-from kubecontroller.runtime.outcomes import Done
+from kubecontroller.runtime.outcomes import Again, Done, Retry
 
 
 async def cancelled(_key):
@@ -98,6 +98,116 @@ async def test_stopping_still_cancels_a_reconcile(quiet, running):
         task.cancel()
         await asyncio.wait([task])
     assert ended == [True]
+
+
+NAN, INF = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        *(Again(after) for after in (None, "5", NAN, INF, -INF, 10**400)),
+        Again(5, priority="high"),
+        Again(5, priority=NAN),
+        Retry("no", priority="high"),
+    ],
+    ids=lambda outcome: repr(outcome)[:40],
+)
+async def test_an_outcome_with_a_field_that_is_wrong_is_an_error_with_a_retry(
+    quiet, running, caplog, outcome
+):
+    done, times = [], []
+
+    async def reconcile(key):
+        if key[1] == "rude":
+            times.append(1)
+            if len(times) < 3:
+                return outcome
+        done.append(key[1])
+        return Done()
+
+    machine = controller(quiet, reconcile)
+    async with running(machine.run()) as (task,):
+        machine.enqueue(key("rude"))
+        machine.enqueue(key("fine"))
+        await asyncio.sleep(120)
+        machine.enqueue(key("later"))
+        await asyncio.sleep(1)
+        assert not task.done()
+        assert machine.queue.waiting() == 0
+    assert done == ["fine", "rude", "later"]
+    assert machine.tally.panics == 2
+    assert "reconcile" in caplog.text
+
+
+class Broken:
+    """A limiter with a bug in one of its methods."""
+
+    def __init__(self, method, value=None):
+        self._method = method
+        self._value = value
+
+    def _answer(self, method, good):
+        if method != self._method:
+            return good
+        if self._value is None:
+            raise KeyError("a bug")
+        return self._value
+
+    def when(self, item):
+        return self._answer("when", 1.0)
+
+    def forget(self, item):
+        self._answer("forget", None)
+
+    def failures(self, item):
+        return self._answer("failures", 0)
+
+
+@pytest.mark.parametrize(
+    "limiter",
+    [
+        *(Broken("when", value) for value in (None, "5", NAN, INF)),
+        Broken("forget"),
+        Broken("failures"),
+    ],
+    ids=lambda broken: f"{broken._method} {broken._value}",
+)
+async def test_a_limiter_with_a_bug_costs_no_worker_and_loses_no_key(quiet, running, limiter):
+    times = {}
+
+    async def reconcile(key):
+        times[key[1]] = times.get(key[1], 0) + 1
+        return Retry("not yet") if times[key[1]] == 1 else Done()
+
+    machine = controller(quiet, reconcile, limiter=limiter)
+    async with running(machine.run()) as (task,):
+        machine.enqueue(key("a"))
+        machine.enqueue(key("b"))
+        await asyncio.sleep(120)
+        assert not task.done()
+    assert min(times["a"], times["b"]) >= 2
+    assert max(times["a"], times["b"]) <= 10, "not a hot loop"
+
+
+async def test_a_gate_that_asks_for_something_cancelled_is_a_retry(quiet, running):
+    reconciled, times = [], []
+
+    async def reconcile(key):
+        reconciled.append(key[1])
+        return Done()
+
+    def gate(_):
+        times.append(1)
+        if len(times) < 3:
+            raise asyncio.CancelledError
+
+    machine = controller(quiet, reconcile, gate=gate)
+    async with running(machine.run()) as (task,):
+        machine.enqueue(key("a"))
+        await asyncio.sleep(30)
+        assert not task.done()
+    assert reconciled == ["a"]
 
 
 # Handlers
@@ -190,6 +300,32 @@ async def test_a_trigger_that_raises_is_asked_again_by_a_replay(client, kind, ma
         await asyncio.sleep(1)
         await client.create(kind, manifest("a"))
         await asyncio.sleep(60)
+    assert reconciled == ["a"]
+
+
+async def test_a_trigger_that_raises_in_the_first_list_is_called_again_by_a_manager(
+    client, kind, manifest
+):
+    """A manager fills its caches first, and its controllers subscribe to full ones."""
+    await client.create(kind, manifest("a"))
+    reconciled, times = [], []
+
+    async def reconcile(key):
+        reconciled.append(key[1])
+        return Done()
+
+    def trigger(change):
+        times.append(1)
+        if len(times) < 3:
+            raise KeyError("stumbled")
+        return [key(change.obj.metadata.name)]
+
+    manager = Manager(client)
+    manager.add(Controller("test", reconcile, [Watch(manager.informer(kind), trigger)]))
+    task = asyncio.create_task(manager.run())
+    await asyncio.sleep(60)
+    manager.request_stop()
+    await task
     assert reconciled == ["a"]
 
 

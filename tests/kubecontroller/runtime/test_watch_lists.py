@@ -23,6 +23,7 @@ from kubecontroller.client.errors import (
     Forbidden,
     GarbledLine,
     Invalid,
+    NoAnswer,
     ServerError,
     Timeout,
     TooManyRequests,
@@ -91,6 +92,20 @@ async def test_a_watch_list_refused_for_now_is_asked_for_again_without_a_list_on
     await play(script, watch_list=True)
     assert [verb for verb, _ in script.asked] == ["watch", "watch", "watch"]
     assert asyncio.get_running_loop().time() > 2.5, "it waits before it asks again"
+
+
+async def test_a_watch_list_that_never_begins_is_replaced_by_a_plain_list_for_one_round():
+    """Such as behind a proxy that keeps a stream until it has ended."""
+    silent = NoAnswer("no response to watch")
+    end = Bookmark("6", initial_events_end=True)
+    script = Script(silent, Page((obj("a", "4"),), "5"), [2, EXPIRED], silent, REFUSED, [end, 2])
+    events, _ = await play(script, watch_list=True)
+    asked = [verb for verb, _ in script.asked]
+    assert asked == ["watch", "list", "watch", "watch", "list", "watch"]
+    initial = [asked["initial_events"] for asked in watches(script)]
+    assert initial == [True, False, True, True], "the next round asks for a watch-list again"
+    replaced = [event for event in events if isinstance(event, Replaced)]
+    assert replaced == [Replaced((obj("a", "4"),), "5"), Replaced((), "6")]
 
 
 async def test_a_watch_list_at_a_version_that_is_too_new_is_asked_for_by_quorum():

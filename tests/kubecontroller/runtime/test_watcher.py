@@ -117,6 +117,9 @@ async def play(script: Script, *, steps: int = 100, state: Any = None, **options
         learnt, state = await watcher.step(state)
         events.extend(learnt)
         states.append(state)
+        for event in learnt:
+            if isinstance(event, Failed) and isinstance(event.error, AssertionError | IndexError):
+                raise event.error  # the script does not fit what was asked for
     await watcher.close()
     return events, states
 
@@ -406,10 +409,31 @@ async def test_cancelling_a_step_closes_the_stream():
     assert script.open == 0
 
 
-async def test_a_bug_is_not_taken_for_trouble_with_the_server():
-    script = Script(Page((), "5"), [KeyError("a bug")])
-    with pytest.raises(KeyError):
-        await play(script)
+async def test_a_bug_is_reported_as_it_is_and_everything_is_listed_again_after_a_wait():
+    bug = KeyError("a bug")
+    script = Script(Page((), "5"), [bug], Page((), "6"), [2])
+    events, _ = await play(script)
+    (failed,) = [event for event in events if isinstance(event, Failed)]
+    assert failed.error is bug
+    assert failed.wait > 0
+    assert [verb for verb, _ in script.asked] == ["list", "watch", "list", "watch"]
+    assert script.open == 0
+
+
+async def test_a_stream_that_somebody_else_cancelled_is_not_the_end_of_the_watcher():
+    def cancelled():
+        future = asyncio.get_running_loop().create_future()
+        future.cancel()
+        return future
+
+    class Cancelled(Script):
+        async def _play(self, events: list[Any]) -> AsyncIterator[Any]:
+            await cancelled()
+            yield
+
+    script = Cancelled(Page((), "5"), [], Page((), "6"), [])
+    events, _ = await play(script)
+    assert [type(event) for event in events] == [Replaced, Failed, Replaced, Failed]
     assert script.open == 0
 
 
