@@ -200,19 +200,6 @@ def test_metrics_are_served(api: Api) -> None:
     assert "apiserver_request_total" in reply.text
 
 
-def test_root_lists_paths(api: Api) -> None:
-    paths = api.request("GET", "/").object["paths"]
-    assert {
-        "/api",
-        "/api/v1",
-        "/apis",
-        "/apis/apps",
-        "/apis/apps/v1",
-        "/healthz",
-        "/version",
-    } <= set(paths)
-
-
 def test_every_answer_has_an_audit_id_and_is_not_cached(space: Space) -> None:
     headers = space.get("configmaps").headers
     assert headers["audit-id"]
