@@ -70,10 +70,8 @@ def test_any_format_is_json(space: Space, accept: str) -> None:
 def test_unknown_body_format_is_unsupported(space: Space) -> None:
     reply = space.post("configmaps", {"metadata": {"name": "a"}}, content="text/plain")
     status = reply.refused(415, "UnsupportedMediaType")
-    assert status["message"] == (
-        "the body of the request was in an unknown format - accepted media types include:"
-        " application/json, application/yaml, application/vnd.kubernetes.protobuf"
-    )
+    text = "the body of the request was in an unknown format - accepted media types include:"
+    assert status["message"].startswith(f"{text} application/json,")
 
 
 def test_body_without_a_format_is_json(space: Space) -> None:
