@@ -30,8 +30,7 @@ KINDS = {
     "apiextensions.k8s.io/v1": "CustomResourceDefinition",
     "apps/v1": "ControllerRevision Deployment ReplicaSet StatefulSet",
     "authentication.k8s.io/v1": "SelfSubjectReview TokenRequest TokenReview",
-    "authorization.k8s.io/v1": "LocalSubjectAccessReview SelfSubjectAccessReview "
-    "SelfSubjectRulesReview SubjectAccessReview",
+    "authorization.k8s.io/v1": "SelfSubjectAccessReview SelfSubjectRulesReview SubjectAccessReview",
     "autoscaling/v1": "Scale",
     "batch/v1": "Job",
     "coordination.k8s.io/v1": "Lease",

@@ -73,7 +73,6 @@ RESOURCES: dict[str, tuple[str, str, bool]] = {
     "subjectaccessreviews": ("authorization.k8s.io/v1", "SubjectAccessReview", False),
     "selfsubjectaccessreviews": ("authorization.k8s.io/v1", "SelfSubjectAccessReview", False),
     "selfsubjectrulesreviews": ("authorization.k8s.io/v1", "SelfSubjectRulesReview", False),
-    "localsubjectaccessreviews": ("authorization.k8s.io/v1", "LocalSubjectAccessReview", True),
 }
 
 

@@ -278,17 +278,6 @@ def test_robot_may_ask_about_itself(space: Space, robot: Space) -> None:
         assert found["status"]["allowed"] is allowed
 
 
-def test_local_review(space: Space, robot: Space) -> None:
-    allow(space, "get")
-    attributes = {"namespace": space.name, "verb": "get", "resource": "configmaps"}
-    body = {
-        "metadata": {"namespace": space.name},
-        "spec": {"user": user(space), "resourceAttributes": attributes},
-    }
-    found = space.post("localsubjectaccessreviews", body).object
-    assert found["status"]["allowed"] is True
-
-
 def test_rules_review_lists_what_is_allowed(space: Space, robot: Space) -> None:
     allow(space, "get", "list")
     body = {"spec": {"namespace": space.name}}

@@ -284,24 +284,6 @@ def test_null_fields_are_as_absent(space: Space) -> None:
     assert "labels" not in made["metadata"]
 
 
-def test_yaml_body_is_read(space: Space) -> None:
-    text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {k: 'yes'}\n"
-    made = space.post("configmaps", text, content="application/yaml").object
-    assert made["data"] == {"k": "yes"}
-
-
-def test_yaml_answer_can_be_asked_for(space: Space) -> None:
-    space.create("configmaps", MARK)
-    reply = space.get("configmaps/a", accept="application/yaml")
-    assert reply.headers["content-type"] == "application/yaml"
-    assert reply.text.startswith("apiVersion: v1\ndata:\n  k: v\nkind: ConfigMap\nmetadata:\n")
-
-
-def test_pretty_answer_is_indented(space: Space) -> None:
-    space.create("configmaps", MARK)
-    assert space.get("configmaps/a", pretty="true").text.startswith('{\n  "kind": "ConfigMap",\n')
-
-
 def test_binary_data_and_data_may_not_share_a_key(space: Space) -> None:
     body = {"metadata": {"name": "a"}, "data": {"k": "v"}, "binaryData": {"k": "AA=="}}
     reply = space.post("configmaps", body)

@@ -83,36 +83,6 @@ BROKEN: list[tuple[str, dict[str, Any], set[tuple[str, str]]]] = [
         },
     ),
     (
-        "key that may be absent",
-        {
-            "type": "object",
-            "properties": {
-                "l": {
-                    "type": "array",
-                    "x-kubernetes-list-type": "map",
-                    "x-kubernetes-list-map-keys": ["a"],
-                    "items": {"type": "object", "properties": {"a": TEXT}},
-                }
-            },
-        },
-        {
-            (
-                ("openAPIV3Schema.properties[spec].properties[l].items.properties[a].default"),
-                "FieldValueRequired",
-            )
-        },
-    ),
-    (
-        "default of another type",
-        {"type": "object", "properties": {"l": {"type": "integer", "default": "x"}}},
-        {
-            (
-                "openAPIV3Schema.properties[spec].properties[l].default",
-                "FieldValueTypeInvalid",
-            )
-        },
-    ),
-    (
         "rule over an unknown field",
         {
             "type": "object",
@@ -160,16 +130,6 @@ BROKEN: list[tuple[str, dict[str, Any], set[tuple[str, str]]]] = [
             )
         },
     ),
-    (
-        "properties and additional properties",
-        {"type": "object", "properties": {"l": TEXT}, "additionalProperties": TEXT},
-        {
-            (
-                "openAPIV3Schema.properties[spec].additionalProperties",
-                "FieldValueForbidden",
-            )
-        },
-    ),
 ]
 
 
@@ -211,10 +171,6 @@ def _odd_scope(body: dict[str, Any]) -> None:
     body["spec"]["scope"] = "Odd"
 
 
-def _preserving(body: dict[str, Any]) -> None:
-    body["spec"]["preserveUnknownFields"] = True
-
-
 @pytest.mark.parametrize(
     ("change", "fields"),
     [
@@ -222,7 +178,6 @@ def _preserving(body: dict[str, Any]) -> None:
         pytest.param(_no_schema, {"spec.versions[0].schema.openAPIV3Schema"}, id="no schema"),
         pytest.param(_wrong_name, {"metadata.name"}, id="wrong name"),
         pytest.param(_odd_scope, {"spec.scope"}, id="odd scope"),
-        pytest.param(_preserving, {"spec.preserveUnknownFields"}, id="preserving everything"),
     ],
 )
 def test_broken_definition_is_refused(api: Api, group: str, change: Any, fields: set[str]) -> None:

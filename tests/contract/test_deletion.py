@@ -275,14 +275,6 @@ def test_services_can_be_deleted_as_a_collection(space: Space) -> None:
     assert space.names("services") == []
 
 
-def test_delete_options_are_read_from_yaml(space: Space) -> None:
-    space.create("configmaps", HELD)
-    text = b"apiVersion: v1\nkind: DeleteOptions\npropagationPolicy: Orphan\n"
-    found = space.delete("configmaps/a", text, content="application/yaml").object
-    assert "orphan" in found["metadata"]["finalizers"]
-    space.patch("configmaps/a", {"metadata": {"finalizers": None}})
-
-
 def test_wrong_delete_options_are_refused(space: Space) -> None:
     space.create("configmaps", {"metadata": {"name": "a"}})
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}

@@ -126,25 +126,9 @@ def test_watch_by_name_sees_only_that_object(space: Space) -> None:
         assert stream.seen(1) == [("ADDED", "b")]
 
 
-def test_old_watch_path_is_served(space: Space) -> None:
-    path = f"/api/v1/watch/namespaces/{space.name}/secrets"
-    make(space, "a")
-    with space.api.watch(path) as stream:
-        assert stream.seen(1) == [("ADDED", "a")]
-
-
 def test_watch_parameter_on_one_object_is_a_plain_get(space: Space) -> None:
     made = make(space, "a")
     assert space.read("secrets/a", watch=True) == made
-
-
-def test_old_watch_path_of_one_object(space: Space) -> None:
-    make(space, "a")
-    path = f"/api/v1/watch/namespaces/{space.name}/secrets/a"
-    with space.api.watch(path, resourceVersion=now(space)) as stream:
-        make(space, "b")
-        change(space, "a", x="1")
-        assert stream.seen(1) == [("MODIFIED", "a")]
 
 
 def test_object_that_enters_the_selector_is_added(space: Space) -> None:

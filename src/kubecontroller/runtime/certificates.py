@@ -29,12 +29,26 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from msgspec import Struct
 
-__all__ = ["Material", "covers", "next_check", "renewed"]
+__all__ = [
+    "CA_LIFE",
+    "Made",
+    "Material",
+    "covers",
+    "key_pem",
+    "make_authority",
+    "make_leaf",
+    "next_check",
+    "pem",
+    "renewed",
+]
 
-_CA_LIFE: Final = timedelta(days=3650)
+CA_LIFE: Final = timedelta(days=3650)
 _LEAF_LIFE: Final = timedelta(days=365)
 _OVERLAP: Final = timedelta(hours=1)
 _BACKDATED: Final = timedelta(minutes=5)  # clocks differ
+
+Made = tuple[ec.EllipticCurvePrivateKey, x509.Certificate]
+"""A private key and its certificate."""
 
 
 class Material(Struct, frozen=True):
@@ -107,7 +121,7 @@ def renewed(
         return _reissued(material, parsed, names, now), "the new authority is known now"
     served_for = now - parsed.leaf.not_valid_before_utc - _BACKDATED
     if is_own and len(parsed.authorities) > 1 and served_for >= overlap:
-        changed = Material(_pem(newest), material.authority_key, material.certificate, material.key)
+        changed = Material(pem(newest), material.authority_key, material.certificate, material.key)
         return changed, "the old authority is no longer needed"
     return None
 
@@ -137,28 +151,34 @@ def _ends(parsed: _Parsed) -> datetime:
 
 
 def _with_new_authority(material: Material, parsed: _Parsed, now: datetime) -> Material:
-    key, certificate = _make_authority(now)
-    bundle = _pem(certificate) + _without_expired(parsed.authorities, now)
-    return Material(bundle, _key_pem(key), material.certificate, material.key)
+    key, certificate = _new_authority(now)
+    bundle = pem(certificate) + _without_expired(parsed.authorities, now)
+    return Material(bundle, key_pem(key), material.certificate, material.key)
 
 
 def _fresh(names: Sequence[str], now: datetime) -> Material:
-    authority_key, authority = _make_authority(now)
-    key, leaf = _make_leaf(authority, authority_key, names, now)
-    return Material(_pem(authority), _key_pem(authority_key), _pem(leaf), _key_pem(key))
+    authority = _new_authority(now)
+    key, leaf = make_leaf(authority, names[0], now=now, names=names)
+    return Material(pem(authority[1]), key_pem(authority[0]), pem(leaf), key_pem(key))
 
 
 def _reissued(material: Material, parsed: _Parsed, names: Sequence[str], now: datetime) -> Material:
-    key, leaf = _make_leaf(parsed.authorities[0], parsed.authority_key, names, now)
-    return Material(material.authorities, material.authority_key, _pem(leaf), _key_pem(key))
+    authority = parsed.authority_key, parsed.authorities[0]
+    key, leaf = make_leaf(authority, names[0], now=now, names=names)
+    return Material(material.authorities, material.authority_key, pem(leaf), key_pem(key))
 
 
-def _make_authority(now: datetime) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
-    key = ec.generate_private_key(ec.SECP256R1())
+def _new_authority(now: datetime) -> Made:
     chance = x509.random_serial_number() % 2**32  # two CAs of one second differ in their names
-    name = _name(f"webhooks {now.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ} {chance:08x}")
+    return make_authority(f"webhooks {now.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ} {chance:08x}", now)
+
+
+def make_authority(name: str, now: datetime) -> Made:
+    """Return the key and the certificate of a new CA."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = _name(name)
     certificate = (
-        _builder(name, name, key.public_key(), now, _CA_LIFE)
+        _builder(subject, subject, key.public_key(), now, CA_LIFE)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_usage(signs_certificates=True), critical=True)
         .sign(key, hashes.SHA256())
@@ -166,26 +186,33 @@ def _make_authority(now: datetime) -> tuple[ec.EllipticCurvePrivateKey, x509.Cer
     return key, certificate
 
 
-def _make_leaf(
-    authority: x509.Certificate,
-    authority_key: ec.EllipticCurvePrivateKey,
-    names: Sequence[str],
+def make_leaf(
+    authority: Made,
+    name: str,
+    *,
     now: datetime,
-) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
+    groups: Sequence[str] = (),
+    names: Sequence[str] = (),
+    life: timedelta = _LEAF_LIFE,
+    usage: x509.ObjectIdentifier = ExtendedKeyUsageOID.SERVER_AUTH,
+) -> Made:
+    """Return a key and its certificate from a CA: of a server with names, or of a user."""
     key = ec.generate_private_key(ec.SECP256R1())
+    signer, issuer = authority
     identifier = x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(
-        authority.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
+        issuer.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
     )
-    certificate = (
-        _builder(_name(names[0][:64]), authority.subject, key.public_key(), now, _LEAF_LIFE)
+    builder = (
+        _builder(_name(name[:64], groups), issuer.subject, key.public_key(), now, life)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs_certificates=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(x509.SubjectAlternativeName(list(map(_general, names))), critical=False)
+        .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
         .add_extension(identifier, critical=False)
-        .sign(authority_key, hashes.SHA256())
     )
-    return key, certificate
+    if names:
+        held = x509.SubjectAlternativeName(list(map(_general, names)))
+        builder = builder.add_extension(held, critical=False)
+    return key, builder.sign(signer, hashes.SHA256())
 
 
 def _builder(
@@ -264,7 +291,7 @@ def covers(leaf: x509.Certificate, names: Sequence[str]) -> bool:
 
 
 def _without_expired(certificates: Sequence[x509.Certificate], now: datetime) -> bytes:
-    return b"".join(_pem(one) for one in certificates if one.not_valid_after_utc > now)
+    return b"".join(pem(one) for one in certificates if one.not_valid_after_utc > now)
 
 
 def _general(name: str) -> x509.GeneralName:
@@ -274,15 +301,18 @@ def _general(name: str) -> x509.GeneralName:
         return x509.DNSName(name)
 
 
-def _name(text: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
+def _name(text: str, groups: Sequence[str] = ()) -> x509.Name:
+    parts = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
+    return x509.Name([*parts, x509.NameAttribute(NameOID.COMMON_NAME, text)])
 
 
-def _pem(certificate: x509.Certificate) -> bytes:
+def pem(certificate: x509.Certificate) -> bytes:
+    """Return a certificate in PEM."""
     return certificate.public_bytes(serialization.Encoding.PEM)
 
 
-def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+def key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    """Return a private key in PEM."""
     return key.private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.PKCS8,

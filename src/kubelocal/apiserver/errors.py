@@ -178,7 +178,7 @@ def unsupported_media_type(accepted: Sequence[str]) -> StatusError:
 
 def not_acceptable() -> StatusError:
     """The client accepts no format that the server writes."""
-    text = "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml"
+    text = "406: Not Acceptable\n\nAvailable representations: application/json"
     return StatusError(406, "NotAcceptable", text, details={})
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 import random
-import re
 from collections import Counter
 from collections.abc import Callable
 from datetime import datetime
@@ -18,7 +17,6 @@ from typing import Any
 from urllib.parse import unquote
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from kubecontroller.client.request import APPLY_PATCH, Request, Response
 from kubelocal.apiserver.access.rbac import Attributes, Authorizer, ensure_roles
@@ -48,7 +46,6 @@ __all__ = ["ADMIN", "ApiServer", "Settings"]
 
 ADMIN = User("kubernetes-admin", ("system:masters", "system:authenticated"))
 _log = logging.getLogger(__name__)
-_OLD_WATCH = "watch-of-one"
 _RANDOM = random.Random()  # for names and uids; nothing here is a secret
 _Routed = tuple[Resource, str, str, str]
 
@@ -116,9 +113,6 @@ class ApiServer:
     def _dispatch(self, request: Request, routed: _Routed | None, user: User) -> Steps[Answer]:
         headers = {name.lower(): value for name, value in request.headers}
         user = self._impersonated(user, request)
-        if routed is None and "/watch/" in request.path:
-            request = _without_watch(request)
-            routed = self._route(request.path)
         if routed is None:
             self._authorize_path(user, request)
             return self._plain(request, headers) or self._unrouted(request.path)
@@ -243,7 +237,7 @@ class ApiServer:
 
     def _plain(self, request: Request, headers: dict[str, str]) -> Response | None:
         """Handle the paths that are not about objects."""
-        path = request.path.rstrip("/") or "/"
+        path = request.path.rstrip("/")
         if path in {"/healthz", "/readyz", "/livez"}:
             is_verbose = any(name == "verbose" for name, _ in request.query)
             checked = f"[+]ping ok\n[+]store ok\n{path[1:]} check passed\n"
@@ -252,18 +246,6 @@ class ApiServer:
             return _json(VERSION)
         if path == "/metrics":
             return _text(200, self._metrics())
-        if path == "/":
-            groups = [
-                place
-                for group in self._discovery.groups()
-                if group
-                for place in (
-                    f"/apis/{group}",
-                    *(f"/apis/{group}/{version}" for version in self._discovery.versions(group)),
-                )
-            ]
-            paths = ["/api", "/api/v1", "/apis", *groups, "/healthz", "/livez", "/metrics"]
-            return _json({"paths": [*paths, "/openapi/v2", "/openapi/v3", "/readyz", "/version"]})
         if path.startswith("/openapi"):
             return self._openapi.answer(path) or _text(404, "404 page not found\n")
         if path.startswith("/api"):
@@ -326,15 +308,6 @@ class ApiServer:
         return resource, namespace, name, subresource
 
 
-def _without_watch(request: Request) -> Request:
-    """Turn the old form of a watch, by its path, into the usual one."""
-    found = re.fullmatch(r"(/api/[^/]+|/apis/[^/]+/[^/]+)/watch(/.+)", request.path)
-    if found is None:
-        return request
-    more = (("watch", "true"), (_OLD_WATCH, "true"))
-    return replace(request, path=found[1] + found[2], query=(*more, *request.query))
-
-
 def _selected_name(call: Call) -> str:
     """Return the one name that a list or watch selects: permissions may be bound to it."""
     if call.request.method == "POST":
@@ -352,7 +325,7 @@ def _verb(call: Call) -> str:
         case "GET":
             if call.subresource:
                 return "get"
-            if call.flag("watch") and (not call.name or call.flag(_OLD_WATCH)):
+            if call.flag("watch") and not call.name:
                 return "watch"
             return "get" if call.name else "list"
         case "POST":

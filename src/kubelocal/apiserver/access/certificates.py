@@ -46,12 +46,12 @@ class Authority:
         """Return a client certificate for a user in some groups."""
         return self._kept(file, lambda: _issuing().issue_client(self._pair, user, groups))
 
-    def _kept(self, name: str, make: Callable[[], tuple[bytes, bytes]]) -> Pair:
+    def _kept(self, name: str, make: Callable[[], Pair]) -> Pair:
         """Return the pair stored under a name; make and store it when there is none."""
         stored = _stored(self._directory, name)
         if stored is not None:
             return stored
-        return _store(self._directory, name, Pair(*make()))
+        return _store(self._directory, name, make())
 
 
 def _issuing() -> ModuleType:

@@ -1,7 +1,7 @@
 """Bodies of requests and responses: which formats are read and written, and how strictly.
 
-Bodies come as JSON, as YAML, or as the protobuf that typed clients send. A body that cannot be
-read is refused before anything else: too big, too deep, not text, not an object.
+Bodies come as JSON, as the protobuf that typed clients send, or as YAML for server-side apply. A
+body that cannot be read is refused before anything else: too big, too deep, not an object.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
 from importlib import import_module
-from types import ModuleType
 from typing import Any
 
 import msgspec
@@ -41,7 +40,6 @@ __all__ = ["LIMIT", "Wanted", "answer", "read_body", "read_patch", "wanted"]
 PATCH_TYPES = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
 LIMIT = 3 * 1024 * 1024
 _JSON = "application/json"
-_YAML = "application/yaml"
 _BROKEN: Any = object()
 
 
@@ -50,7 +48,6 @@ class Wanted(msgspec.Struct, frozen=True):
 
     view: str = ""  # "", Table or PartialObjectMetadata
     version: str = "v1"
-    yaml: bool = False
 
 
 @lru_cache(maxsize=128)
@@ -61,28 +58,22 @@ def wanted(accept: str) -> Wanted:
     for part in accept.split(","):
         media, *rest = (piece.strip() for piece in part.split(";"))
         options = dict(piece.partition("=")[::2] for piece in rest)
-        if media in {_JSON, "*/*", "application/*", _YAML}:
+        if media in {_JSON, "*/*", "application/*"}:
             view = options.get("as", "")
             if view and options.get("g") != "meta.k8s.io":
                 continue
             view = {"PartialObjectMetadataList": "PartialObjectMetadata"}.get(view, view)
             if view not in {"", "Table", "PartialObjectMetadata"}:
                 continue
-            return Wanted(view=view, version=options.get("v", "v1"), yaml=media == _YAML)
+            return Wanted(view=view, version=options.get("v", "v1"))
     raise not_acceptable()
 
 
 def answer(status: int, body: bytes, call: Call | None = None) -> Response:
-    """Return a whole response in JSON, or in YAML for clients that want it, with warnings."""
+    """Return a whole response in JSON, with warnings."""
     headers = {"content-type": _JSON, "cache-control": "no-cache, private"}
-    if call is not None:
-        if call.flag("pretty"):
-            body = msgspec.json.format(body, indent=2) + b"\n"
-        if wanted(call.headers.get("accept", "")).yaml:
-            body = _yaml().dump(msgspec.json.decode(body))
-            headers["content-type"] = _YAML
-        if call.warnings:
-            headers["warning"] = ", ".join(f"299 - {_quoted(text)}" for text in call.warnings)
+    if call is not None and call.warnings:
+        headers["warning"] = ", ".join(f"299 - {_quoted(text)}" for text in call.warnings)
     return Response(status=status, headers=headers, body=body)
 
 
@@ -113,12 +104,9 @@ def read_body(call: Call, resource: Resource | None = None) -> tuple[Object, lis
     if media == PROTOBUF:
         return decode_protobuf(body), []
     twice: list[tuple[int, str]] = []
-    if media == _JSON:
-        value = _read_json(body, twice)
-    elif media in {_YAML, "text/yaml", "application/x-yaml"}:
-        value = read_yaml(body)
-    else:
-        raise unsupported_media_type((_JSON, _YAML, PROTOBUF))
+    if media != _JSON:
+        raise unsupported_media_type((_JSON, PROTOBUF))
+    value = _read_json(body, twice)
     if not isinstance(value, dict):
         kind = resource.kind if resource else call.options_kind
         raise _unrecognized(kind, body, value)
@@ -182,12 +170,8 @@ def read_yaml(body: bytes) -> Any:
             raise bad_request("error decoding YAML: exceeded max depth") from error
         except (msgspec.DecodeError, UnicodeDecodeError):
             pass  # flow-style YAML begins like JSON
-    return _yaml().load(body)
-
-
-def _yaml() -> ModuleType:
-    """Load the YAML module, which few clients need."""
-    return import_module("kubelocal.apiserver.format.yaml_text")
+    # imported here: most clients send JSON for apply too
+    return import_module("kubelocal.apiserver.format.yaml_text").load(body)
 
 
 def read_patch(call: Call, accepted: tuple[str, ...]) -> tuple[str, Any]:

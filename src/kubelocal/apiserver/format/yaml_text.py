@@ -1,4 +1,4 @@
-"""YAML as Kubernetes reads and writes it. Imported only for clients that use it."""
+"""YAML as Kubernetes reads it. Imported only for clients that send it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import yaml
 
 from kubelocal.apiserver.errors import bad_request
 
-__all__ = ["dump", "load"]
+__all__ = ["load"]
 
 _DEPTH = 1000
 
@@ -21,11 +21,6 @@ _Loader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith("timestamp")]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
-
-
-def dump(value: Any) -> bytes:
-    """Return an object as YAML."""
-    return yaml.safe_dump(value).encode()
 
 
 def load(body: bytes) -> Any:

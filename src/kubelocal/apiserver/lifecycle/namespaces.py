@@ -20,12 +20,11 @@ __all__ = ["Namespaces", "check_namespace"]
 _ALWAYS = ("default", "kube-system", "kube-public", "kube-node-lease")
 _OWN = {"serviceaccounts": "default", "configmaps": "kube-root-ca.crt"}
 _CA_NOTE = "Contains a CA bundle that can be used to verify the kube-apiserver."
-_MISSING_ALLOWED = {"localsubjectaccessreviews.authorization.k8s.io"}
 
 
 def check_namespace(core: Core, resource: Resource, namespace: str, name: str) -> None:
     """Refuse to create an object in a namespace that does not exist or is terminating."""
-    if not resource.namespaced or resource.key in _MISSING_ALLOWED:
+    if not resource.namespaced:
         return
     entry = core.entry("namespaces", "", namespace)
     if entry is None:

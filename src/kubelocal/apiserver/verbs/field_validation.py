@@ -12,7 +12,8 @@ from kubelocal.apiserver.calls import Call
 from kubelocal.apiserver.causes import Cause, too_long
 from kubelocal.apiserver.errors import StatusError, bad_request, invalid
 from kubelocal.apiserver.format.field_types import mistyped
-from kubelocal.apiserver.objects.metadata import check_shape, prune_metadata
+from kubelocal.apiserver.kinds.schemas import OBJECT_META, definition
+from kubelocal.apiserver.kinds.table import Resource
 from kubelocal.apiserver.objects.questions import drop_unknown, schema_for
 from kubelocal.apiserver.storage.entries import Object
 from kubelocal.apiserver.verbs.shapes import fits
@@ -20,6 +21,7 @@ from kubelocal.apiserver.verbs.shapes import fits
 __all__ = [
     "accept_fields",
     "check_directive",
+    "check_metadata",
     "is_plain",
     "report",
     "strict_text",
@@ -63,12 +65,26 @@ def type_problem(call: Call, value: Object) -> str | None:
     return mistyped(schema_for(call.resource), value)
 
 
+def check_metadata(resource: Resource, value: Object) -> None:
+    """Refuse metadata with values of wrong types; drop its nulls."""
+    problem = mistyped(definition(OBJECT_META), value.get("metadata"), "metadata")
+    metadata = value["metadata"] = {} if problem else value.get("metadata") or {}
+    for key, item in list(metadata.items()):
+        if item is None:
+            del metadata[key]
+        elif key in {"labels", "annotations"}:
+            metadata[key] = {name: text or "" for name, text in item.items()}
+        elif isinstance(item, list) and None in item:
+            problem = f"metadata.{key}: null is not allowed"
+    if problem is not None:
+        raise bad_request(f"{_subject(resource)}: {problem}")
+
+
 def unknown_fields(call: Call, value: Object) -> list[str]:
     """Drop fields that the schema does not know, and return their warnings."""
     order = {key: number for number, key in enumerate(value)}
-    resource = call.resource
-    check_shape(resource.kind, resource.version, value)
-    dropped = [*prune_metadata(value["metadata"]), *drop_unknown(resource, value)]
+    check_metadata(call.resource, value)
+    dropped = drop_unknown(call.resource, value)
     dropped.sort(key=lambda path: order.get(path.partition(".")[0].partition("[")[0], len(order)))
     return [f'unknown field "{path}"' for path in dropped]
 
@@ -78,10 +94,14 @@ def strict_text(found: Sequence[str]) -> str:
     return f"strict decoding error: {', '.join(found)}"
 
 
+def _subject(resource: Resource) -> str:
+    kind = resource.kind
+    return f'{kind} in version "{resource.version}" cannot be handled as a {kind}'
+
+
 def accept_fields(call: Call, value: Object, duplicates: Sequence[str]) -> None:
     """Refuse wrong types; drop unknown fields, and warn or refuse as the client chose."""
-    kind, version = call.resource.kind, call.resource.version
-    subject = f'{kind} in version "{version}" cannot be handled as a {kind}'
+    subject = _subject(call.resource)
     found: list[str] = []
     if not is_plain(call, value):
         problem = type_problem(call, value)

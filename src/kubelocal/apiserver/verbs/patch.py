@@ -14,7 +14,6 @@ from kubelocal.apiserver.causes import Cause, forbidden, required
 from kubelocal.apiserver.errors import StatusError, bad_request, invalid
 from kubelocal.apiserver.format.bodies import read_patch
 from kubelocal.apiserver.format.field_types import type_name
-from kubelocal.apiserver.objects.metadata import check_shape
 from kubelocal.apiserver.objects.questions import schema_for
 from kubelocal.apiserver.patch.json_patch import (
     PatchError,
@@ -24,6 +23,7 @@ from kubelocal.apiserver.patch.json_patch import (
 )
 from kubelocal.apiserver.storage.entries import Object, copied
 from kubelocal.apiserver.verbs.field_validation import (
+    check_metadata,
     is_plain,
     report,
     strict_text,
@@ -97,7 +97,7 @@ def _check_intent(call: Call, intent: Object) -> None:
             f"Incorrect version specified in apply patch. Specified patch version: "
             f"{intent.get('apiVersion')}, expected: {resource.api_version}"
         )
-    check_shape(resource.kind, resource.version, intent)
+    check_metadata(resource, intent)
     metadata = intent["metadata"]
     if metadata.get("name", call.name) != call.name:
         raise bad_request(

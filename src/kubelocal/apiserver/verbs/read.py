@@ -96,8 +96,6 @@ class Reader:
             lambda path: selectable(resource, self._index, path),
             plain=resource.custom is None and not self._index.paths(resource.key),
         )
-        if call.name:  # a watch on one object's own path
-            fields += parse_fields(f"metadata.name={call.name}", lambda _: True)
         return Selection(
             namespace=call.namespace,
             labels=labels,

@@ -8,7 +8,7 @@ from kubecontroller.client.request import Response
 from kubelocal.apiserver.access.rbac import Attributes, Authorizer
 from kubelocal.apiserver.access.tokens import AUDIENCE, Tokens
 from kubelocal.apiserver.calls import Call, User
-from kubelocal.apiserver.causes import Cause, invalid
+from kubelocal.apiserver.causes import invalid
 from kubelocal.apiserver.errors import bad_request
 from kubelocal.apiserver.errors import invalid as invalid_status
 from kubelocal.apiserver.format.bodies import answer_object, read_body
@@ -18,7 +18,6 @@ from kubelocal.apiserver.verbs.field_validation import accept_fields, check_dire
 __all__ = ["REVIEWS", "Reviews"]
 
 REVIEWS = {
-    "LocalSubjectAccessReview",
     "SelfSubjectAccessReview",
     "SelfSubjectReview",
     "SelfSubjectRulesReview",
@@ -52,9 +51,7 @@ class Reviews:
                 value["status"] = self._rules(call.user, spec)
             case "SelfSubjectAccessReview":
                 value["status"] = self._access(call.user, spec)
-            case kind:
-                if kind == "LocalSubjectAccessReview":
-                    _check_local(call, spec)
+            case _:
                 value["status"] = self._access(_subject(spec), spec)
         return answer_object(201, value, call)
 
@@ -125,12 +122,3 @@ def _subject(spec: Object) -> User:
         text = "at least one of user or group must be specified"
         raise invalid_status(_AUTHORIZATION, "", "", [invalid("spec.user", "", text)])
     return User(spec.get("user") or "", tuple(spec.get("groups") or ()), spec.get("uid") or "")
-
-
-def _check_local(call: Call, spec: Object) -> None:
-    given = (spec.get("resourceAttributes") or {}).get("namespace", "")
-    if given != call.namespace:
-        cause: Cause = invalid(
-            "spec.resourceAttributes.namespace", given, "must match metadata.namespace"
-        )
-        raise invalid_status(_AUTHORIZATION, "", "", [cause])

@@ -1,79 +1,22 @@
 """The capabilities of root in a container: the usual ones, and what its spec adds and drops.
 
 A container that runs as root would otherwise be root on the machine: it could enter the mounts of
-other processes and read what is hidden from it.
+other processes and read what is hidden from it. `capabilities.json` has the names in the order of
+their numbers in Linux.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from importlib.resources import files
 from typing import Any, Final
 
 __all__ = ["capabilities_of"]
 
-_NAMES: Final = [
-    "CHOWN",
-    "DAC_OVERRIDE",
-    "DAC_READ_SEARCH",
-    "FOWNER",
-    "FSETID",
-    "KILL",
-    "SETGID",
-    "SETUID",
-    "SETPCAP",
-    "LINUX_IMMUTABLE",
-    "NET_BIND_SERVICE",
-    "NET_BROADCAST",
-    "NET_ADMIN",
-    "NET_RAW",
-    "IPC_LOCK",
-    "IPC_OWNER",
-    "SYS_MODULE",
-    "SYS_RAWIO",
-    "SYS_CHROOT",
-    "SYS_PTRACE",
-    "SYS_PACCT",
-    "SYS_ADMIN",
-    "SYS_BOOT",
-    "SYS_NICE",
-    "SYS_RESOURCE",
-    "SYS_TIME",
-    "SYS_TTY_CONFIG",
-    "MKNOD",
-    "LEASE",
-    "AUDIT_WRITE",
-    "AUDIT_CONTROL",
-    "SETFCAP",
-    "MAC_OVERRIDE",
-    "MAC_ADMIN",
-    "SYSLOG",
-    "WAKE_ALARM",
-    "BLOCK_SUSPEND",
-    "AUDIT_READ",
-    "PERFMON",
-    "BPF",
-    "CHECKPOINT_RESTORE",
-]
-_NUMBERS: Final = {name: number for number, name in enumerate(_NAMES)}
-_USUAL: Final = frozenset(
-    _NUMBERS[name]
-    for name in [
-        "CHOWN",
-        "DAC_OVERRIDE",
-        "FSETID",
-        "FOWNER",
-        "MKNOD",
-        "NET_RAW",
-        "SETGID",
-        "SETUID",
-        "SETFCAP",
-        "SETPCAP",
-        "NET_BIND_SERVICE",
-        "SYS_CHROOT",
-        "KILL",
-        "AUDIT_WRITE",
-    ]
-)
+_LISTS: Final = json.loads(files(__package__).joinpath("capabilities.json").read_text())
+_NUMBERS: Final = {name: number for number, name in enumerate(_LISTS["names"])}
+_USUAL: Final = frozenset(_NUMBERS[name] for name in _LISTS["usual"])
 """The capabilities that container runtimes give by default."""
 
 

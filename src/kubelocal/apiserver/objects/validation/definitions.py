@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
-from kubelocal.apiserver.causes import Cause, invalid, required
+from kubelocal.apiserver.causes import Cause, invalid, not_supported, required
 from kubelocal.apiserver.custom.cel.cost import cost_problems
 from kubelocal.apiserver.custom.cel.rules import compile_rules
-from kubelocal.apiserver.custom.structure import check_structural
+from kubelocal.apiserver.custom.validation import go_pattern
 from kubelocal.apiserver.objects.validation.checks import CHECKS, Object, find, immutable
 
 __all__ = ["check_definition"]
 
-_APPROVED = "api-approved.kubernetes.io"
+_TYPES = ("array", "boolean", "integer", "number", "object", "string")
+_COMBINATIONS = ("allOf", "anyOf", "oneOf", "not")
+_UNTYPED = ("x-kubernetes-preserve-unknown-fields", "x-kubernetes-int-or-string")
 
 
 def check_definition(crd: Object, old: Object | None) -> Iterator[Cause]:
@@ -23,21 +26,6 @@ def check_definition(crd: Object, old: Object | None) -> Iterator[Cause]:
     if metadata.get("name") != f"{names.get('plural', '')}.{group}":
         text = 'must be spec.names.plural+"."+spec.group'
         yield invalid("metadata.name", metadata.get("name", ""), text)
-    is_protected = group.endswith((".k8s.io", ".kubernetes.io"))
-    if is_protected and _APPROVED not in (metadata.get("annotations") or {}):
-        text = f'protected groups must have approval annotation "{_APPROVED}"'
-        yield required(f"metadata.annotations[{_APPROVED}]", text)
-    if spec.get("preserveUnknownFields"):
-        text = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in "
-        path = "spec.preserveUnknownFields"
-        yield invalid(path, True, f"{text}spec.versions[*].schema instead")
-    if names.get("kind") and names.get("kind") == names.get("listKind"):
-        yield invalid("spec.names.listKind", names["kind"], "kind and listKind may not be the same")
-    webhook = (spec.get("conversion") or {}).get("webhook") or {}
-    if (spec.get("conversion") or {}).get("strategy") == "Webhook":
-        for field in ("clientConfig", "conversionReviewVersions"):
-            if not webhook.get(field):
-                yield required(f"spec.conversion.webhook.{field}")
     yield from _check_versions(spec, old)
     if old is not None:
         yield from _check_change(spec, old)
@@ -59,8 +47,46 @@ def _check_versions(spec: Object, old: Object | None) -> Iterator[Cause]:
             continue
         if known.get(version.get("name")) == version["schema"]:
             continue  # it was checked when it was new
-        found = check_structural(schema, path) or compile_rules(schema, at=path)
+        found = list(_structure(schema, path)) or compile_rules(schema, at=path)
         yield from found or cost_problems(schema, path)
+
+
+def _structure(schema: Object, path: str) -> Iterator[Cause]:
+    """Check what the server relies on: types of values, items and keys of lists, patterns."""
+    kind, is_map = schema.get("type", ""), schema.get("x-kubernetes-list-type") == "map"
+    if kind and kind not in _TYPES:
+        yield not_supported(f"{path}.type", kind, _TYPES)
+    elif not kind and not any(schema.get(word) for word in _UNTYPED):
+        yield required(f"{path}.type", "must not be empty")
+    if kind == "array" and not isinstance(schema.get("items"), dict):
+        yield required(f"{path}.items", "must be specified")
+    if is_map and not schema.get("x-kubernetes-list-map-keys"):
+        yield required(f"{path}.x-kubernetes-list-map-keys", "must not be empty for a map")
+    yield from _pattern(schema, path)
+    for sub, place in _below(schema, path):
+        yield from _structure(sub, place)
+
+
+def _below(schema: Object, path: str) -> Iterator[tuple[Object, str]]:
+    for name, sub in (schema.get("properties") or {}).items():
+        yield sub, f"{path}.properties[{name}]"
+    for word in ("items", "additionalProperties"):
+        if isinstance(schema.get(word), dict):
+            yield schema[word], f"{path}.{word}"
+
+
+def _pattern(schema: Object, path: str, *, is_nested: bool = False) -> Iterator[Cause]:
+    """Check that patterns compile, also in combinations, whose parts need no type."""
+    try:
+        go_pattern(schema.get("pattern", ""))
+    except re.error as error:
+        yield invalid(f"{path}.pattern", schema["pattern"], f"does not compile: {error}")
+    for word in _COMBINATIONS:
+        given = schema.get(word) or []
+        for sub in given if isinstance(given, list) else [given]:
+            yield from _pattern(sub, f"{path}.{word}", is_nested=True)
+    for sub, place in _below(schema, path) if is_nested else ():
+        yield from _pattern(sub, place, is_nested=True)
 
 
 def _check_change(spec: Object, old: Object) -> Iterator[Cause]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import ipaddress
 from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
@@ -35,17 +34,6 @@ _SECRET_KEYS = {
     "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
     "kubernetes.io/dockercfg": (".dockercfg",),
     "kubernetes.io/ssh-auth": ("ssh-privatekey",),
-}
-_VOLUME_FIELDS = {
-    "accessModes",
-    "capacity",
-    "claimRef",
-    "mountOptions",
-    "nodeAffinity",
-    "persistentVolumeReclaimPolicy",
-    "storageClassName",
-    "volumeAttributesClassName",
-    "volumeMode",
 }
 _MUTABLE = (
     "replicas",
@@ -105,51 +93,6 @@ def _service(service: Object, old: Object | None) -> Iterator[Cause]:
         if number in numbers:
             yield duplicate(path, one)
         numbers.add(number)
-
-
-def _endpoints(endpoints: Object, _: Object | None) -> Iterator[Cause]:
-    for index, subset in enumerate(endpoints.get("subsets") or ()):
-        if not subset.get("addresses") and not subset.get("notReadyAddresses"):
-            text = "must specify `addresses` or `notReadyAddresses`"
-            yield required(f"subsets[{index}]", text)
-
-
-def _slice(slice_: Object, _: Object | None) -> Iterator[Cause]:
-    version = {"IPv4": 4, "IPv6": 6}.get(slice_.get("addressType", ""))
-    for index, endpoint in enumerate(slice_.get("endpoints") or ()):
-        for place, one in enumerate(endpoint.get("addresses") or () if version else ()):
-            path = f"endpoints[{index}].addresses[{place}]"
-            found = list(address(path, one))
-            yield from found
-            if not found and ipaddress.ip_address(one).version != version:
-                yield invalid(path, one, f"must be an IPv{version} address")
-
-
-def _peer(path: str, peer: Object) -> Iterator[Cause]:
-    if not peer:
-        yield required(path, "must specify a peer")
-    block = peer.get("ipBlock")
-    if block is None:
-        return
-    text = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
-    outer = _network(block.get("cidr", ""))
-    if outer is None:
-        yield invalid(f"{path}.ipBlock.cidr", block.get("cidr", ""), text)
-    for index, cidr in enumerate(block.get("except") or ()):
-        inner, place = _network(cidr), f"{path}.ipBlock.except[{index}]"
-        if inner is None:
-            yield invalid(place, cidr, text)
-        elif outer is not None and not (inner[0] in outer and inner.prefixlen > outer.prefixlen):
-            yield invalid(place, cidr, "must be a strict subset of `cidr`")
-    if len(peer) > 1:
-        yield forbidden(path, "may not specify both ipBlock and another peer")
-
-
-def _network(cidr: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
-    try:
-        return ipaddress.ip_network(cidr, strict=False) if "/" in cidr else None
-    except ValueError:
-        return None
 
 
 def _data(data_path: str) -> _Rule:
@@ -234,24 +177,6 @@ def _claim(claim: Object, old: Object | None) -> Iterator[Cause]:
 def _size(spec: Object) -> Any:
     requests = (spec.get("resources") or {}).get("requests") or {}
     return parse_quantity(str(requests.get("storage", "")))
-
-
-def _volume(volume: Object, old: Object | None) -> Iterator[Cause]:
-    spec, before = volume.get("spec") or {}, (old or {}).get("spec") or {}
-    sources = [field for field in spec if field not in _VOLUME_FIELDS]
-    if not sources:
-        yield required("spec", "must specify a volume type")
-    for extra in sources[1:]:
-        yield forbidden(f"spec.{extra}", "may not specify more than 1 volume type")
-    if old is not None and any(spec.get(field) != before.get(field) for field in sources):
-        path = "spec.persistentvolumesource"
-        yield forbidden(path, f"{path} is immutable after creation")
-
-
-def _class(found: Object, old: Object | None) -> Iterator[Cause]:
-    for field in ("parameters", "provisioner", "reclaimPolicy") if old is not None else ():
-        if found.get(field) != (old or {}).get(field):
-            yield forbidden(field, f"updates to {field} are forbidden.")
 
 
 def _template(kind: str) -> _Rule:
@@ -379,23 +304,23 @@ def _webhook(path: str, webhook: Object) -> Iterator[Cause]:
         yield invalid(f"{path}.clientConfig.url", urlsplit(url).scheme, text)
 
 
-CHECKS |= {"peer": _peer, "webhook": _webhook}
+CHECKS["webhook"] = _webhook
 _RULES: dict[tuple[str, str], tuple[_Rule, ...]] = {
     ("", "Pod"): (check_pod,),
     ("", "Service"): (_service,),
-    ("", "Endpoints"): (_endpoints,),
     ("", "ConfigMap"): (_data("[]"),),
     ("", "Secret"): (_data("data"), _secret),
     ("", "PersistentVolumeClaim"): (_claim,),
-    ("", "PersistentVolume"): (_volume,),
     ("", "ResourceQuota"): (_fixed("spec.scopes"),),
     ("apps", "StatefulSet"): (_template("statefulset"), _stateful_set),
     ("apps", "Deployment"): (_template("deployment"), _deployment, _fixed("spec.selector")),
     ("apps", "ReplicaSet"): (_template("replicaset"), _fixed("spec.selector")),
     ("batch", "Job"): (_job, _fixed("spec.selector", "spec.completions", "spec.completionMode")),
     ("policy", "PodDisruptionBudget"): (_budget,),
-    ("discovery.k8s.io", "EndpointSlice"): (_slice, _fixed("addressType")),
-    ("storage.k8s.io", "StorageClass"): (_class, _fixed("volumeBindingMode")),
+    ("discovery.k8s.io", "EndpointSlice"): (_fixed("addressType"),),
+    ("storage.k8s.io", "StorageClass"): (
+        _fixed("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"),
+    ),
     (_RBAC, "Role"): (_role,),
     (_RBAC, "ClusterRole"): (_role,),
     (_RBAC, "RoleBinding"): (_binding,),
