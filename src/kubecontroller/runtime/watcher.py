@@ -37,8 +37,13 @@ from kubecontroller.client.errors import (
     TooManyRequests,
 )
 from kubecontroller.client.meta import Key, key_of, meta_of
-from kubecontroller.client.watch import Bookmark, ChangeType, UnreadableChange, WatchEvent
-from kubecontroller.client.watch import Change as WireChange
+from kubecontroller.client.watch import (
+    Bookmark,
+    ChangeType,
+    UnreadableChange,
+    WatchedChange,
+    WatchEvent,
+)
 from kubecontroller.runtime.backoff import Backoff
 from kubecontroller.runtime.watch_states import (
     Applied,
@@ -300,13 +305,13 @@ def _replaced(items: dict[Key, object], version: str) -> Replaced[T]:
     return Replaced(objects, version, aside)
 
 
-def _key(change: WireChange[T] | UnreadableChange) -> Key:
+def _key(change: WatchedChange[T] | UnreadableChange) -> Key:
     if isinstance(change, UnreadableChange):
         return change.object.key
     return key_of(change.object)  # type: ignore[arg-type]  # an object of the API
 
 
-def _event_of(change: WireChange[T] | UnreadableChange) -> Applied[T] | Removed[T] | Undecodable:
+def _event_of(change: WatchedChange[T] | UnreadableChange) -> Applied[T] | Removed[T] | Undecodable:
     if isinstance(change, UnreadableChange):
         return Undecodable(change.object, gone=change.type is ChangeType.DELETED)
     if change.type is ChangeType.DELETED:
@@ -314,7 +319,7 @@ def _event_of(change: WireChange[T] | UnreadableChange) -> Applied[T] | Removed[
     return Applied(change.object)
 
 
-def _advanced(state: Watching, change: WireChange[T] | UnreadableChange) -> Watching:
+def _advanced(state: Watching, change: WatchedChange[T] | UnreadableChange) -> Watching:
     settled = state.settled or change.type is not ChangeType.ADDED
     version = state.version
     if settled:
@@ -322,7 +327,7 @@ def _advanced(state: Watching, change: WireChange[T] | UnreadableChange) -> Watc
     return Watching(version, state.opened, state.events + 1, settled)
 
 
-def _version(change: WireChange[T] | UnreadableChange) -> str:
+def _version(change: WatchedChange[T] | UnreadableChange) -> str:
     if isinstance(change, UnreadableChange):
         return change.object.resource_version
     return meta_of(change.object).resource_version  # type: ignore[arg-type]

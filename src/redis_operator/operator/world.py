@@ -35,7 +35,7 @@ from kubecontroller.client.scheme import Kind
 from kubecontroller.runtime.caches import Caches
 from kubecontroller.runtime.changes import Change, Updated
 from kubecontroller.runtime.manager import Manager
-from kubecontroller.runtime.store import by_label
+from kubecontroller.runtime.store import label_index
 from redis_operator.api.backup_storage import BackupStorage
 from redis_operator.api.redisbackupschedule import RedisBackupSchedule
 from redis_operator.manifests.names import DATABASE_LABEL
@@ -331,7 +331,7 @@ def _is_in(backup: Manifest, places: Iterable[_RestoredPlace]) -> bool:
     )
 
 
-_by_database: Final = by_label(DATABASE_LABEL)
+_by_database: Final = label_index(DATABASE_LABEL)
 
 
 def _labelled(manager: Manager, kind: Kind[T], namespaces: tuple[str, ...]) -> Caches[T]:

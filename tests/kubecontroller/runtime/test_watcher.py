@@ -23,7 +23,7 @@ from kubecontroller.client.errors import (
     TooManyRequests,
 )
 from kubecontroller.client.meta import ObjectMeta, Projected
-from kubecontroller.client.watch import Bookmark, Change, ChangeType
+from kubecontroller.client.watch import Bookmark, ChangeType, WatchedChange
 from kubecontroller.runtime.watch_states import (
     Applied,
     Failed,
@@ -45,16 +45,16 @@ def obj(name: str, version: str) -> Projected:
     return Projected(metadata=ObjectMeta(name=name, namespace="d", resource_version=version))
 
 
-def added(name: str, version: str) -> Change[Projected]:
-    return Change(ChangeType.ADDED, obj(name, version))
+def added(name: str, version: str) -> WatchedChange[Projected]:
+    return WatchedChange(ChangeType.ADDED, obj(name, version))
 
 
-def modified(name: str, version: str) -> Change[Projected]:
-    return Change(ChangeType.MODIFIED, obj(name, version))
+def modified(name: str, version: str) -> WatchedChange[Projected]:
+    return WatchedChange(ChangeType.MODIFIED, obj(name, version))
 
 
-def deleted(name: str, version: str) -> Change[Projected]:
-    return Change(ChangeType.DELETED, obj(name, version))
+def deleted(name: str, version: str) -> WatchedChange[Projected]:
+    return WatchedChange(ChangeType.DELETED, obj(name, version))
 
 
 EXPIRED = Expired("too old", status=410, reason="Expired")
