@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from contract.driver import Space
+from kubecontroller import Again, Applier, Controller, Done, Informer
 from kubecontroller.client.api import Client
 from kubecontroller.client.config import load
 from kubecontroller.client.errors import ApiError, Conflict, NotFound
@@ -24,7 +25,7 @@ from kubecontroller.client.meta import Manifest
 from kubecontroller.client.objects import CONFIG_MAPS
 from kubecontroller.client.patches import MergePatch
 from kubecontroller.client.scheme import Kind
-from kubecontroller.runtime import Again, Applier, Controller, Done, Informer, Watch
+from kubecontroller.runtime import Watch
 from kubecontroller.runtime.applier import claim_fields
 from kubecontroller.runtime.certkeeper import CertificateKeeper, webhook_target
 from kubecontroller.runtime.consistency import Consistency

@@ -1,8 +1,8 @@
 """A Kubernetes client: requests, errors, kinds, credentials, discovery and the HTTP transport.
 
 Most programs import `Client`, `load`, `HttpTransport` and the usual errors from `kubecontroller`.
-The names here are for those that build requests or transports themselves, or tell rare errors
-apart; the built-in kinds are in `objects`. Begin with `api`; `verbs` builds its requests, `http`
+The names here are for those that build requests or transports themselves, or handle rare errors;
+the built-in kinds are in `objects`. Begin with `api`; `verbs` builds its requests, `http`
 sends them, `config` finds the API server. It imports nothing of this package but `custom`; called
 by `runtime`, `testing` and by programs that only need a client.
 """
