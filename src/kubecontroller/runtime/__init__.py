@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kubecontroller.runtime.controller import URGENT_PRIORITY, CachesNotSynced, Watch
     from kubecontroller.runtime.deletion import delete_after_live_read
     from kubecontroller.runtime.election import LeadershipLost
+    from kubecontroller.runtime.expectations import Expectations
     from kubecontroller.runtime.finalizers import add_finalizer, has_finalizer, remove_finalizer
     from kubecontroller.runtime.issued import IssuedCertificate
     from kubecontroller.runtime.lease import default_identity
@@ -52,6 +53,7 @@ __all__ = [
     "Change",
     "Deleted",
     "Denied",
+    "Expectations",
     "Format",
     "HumanFormatter",
     "IssuedCertificate",
@@ -88,6 +90,7 @@ if not TYPE_CHECKING:  # else any name would pass the type checker
             "controller": "URGENT_PRIORITY CachesNotSynced Watch",
             "deletion": "delete_after_live_read",
             "election": "LeadershipLost",
+            "expectations": "Expectations",
             "finalizers": "add_finalizer has_finalizer remove_finalizer",
             "issued": "IssuedCertificate",
             "lease": "default_identity",

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from kubecontroller.client.meta import Key, meta_of
 
-__all__ = ["Index", "Reader", "Store", "by_controller", "by_namespace", "by_owner", "label_index"]
+__all__ = ["Index", "Reader", "Store", "by_namespace", "by_owner", "label_index"]
 
 T = TypeVar("T")
 
@@ -28,11 +28,6 @@ def by_namespace(obj: Any) -> tuple[str]:
 def by_owner(obj: Any) -> list[str]:
     """Find objects by the uid of any owner."""
     return [owner.uid for owner in meta_of(obj).owner_references or ()]
-
-
-def by_controller(obj: Any) -> list[str]:
-    """Find objects by the uid of the owner that controls them."""
-    return [owner.uid for owner in meta_of(obj).owner_references or () if owner.controller]
 
 
 def label_index(name: str) -> Index:

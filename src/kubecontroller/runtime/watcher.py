@@ -104,14 +104,12 @@ class Watcher(Generic[T]):
         random: Callable[[], float],
         page_size: int = 500,
         watch_list: bool = True,
-        internal_error_window: float = 0.0,
         backoff: Backoff | None = None,
     ) -> None:
         self._source = source
         self._random = random
         self._page_size = page_size
         self._watch_list = watch_list
-        self._internal_error_window = internal_error_window
         self._backoff = backoff if backoff is not None else Backoff(random=random)
         self._paginated = False
         self._stack = AsyncExitStack()
@@ -219,7 +217,6 @@ class Watcher(Generic[T]):
             state.version,
             opened=asyncio.get_running_loop().time(),
             settled=state.version not in {"", "0"},
-            internal_errors_since=state.internal_errors_since,
             fresh=state.fresh,
         )
 
@@ -281,7 +278,6 @@ class Watcher(Generic[T]):
             state,
             error,
             now=asyncio.get_running_loop().time(),
-            internal_error_window=self._internal_error_window,
         )
         if not wait:
             return (Failed(error, 0.0),), following

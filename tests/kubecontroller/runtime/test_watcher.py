@@ -271,15 +271,6 @@ async def test_a_server_that_says_how_long_to_wait_is_waited_for():
     assert any(isinstance(s, Waiting) and s.seconds == 17 for s in states)
 
 
-async def test_an_internal_error_in_the_stream_may_be_retried_for_a_while_before_a_list():
-    broken = ServerError("etcd", status=500, reason="InternalError")
-    script = Script(Page((), "5"), [2, broken], [2, broken], [2, broken], Page((), "8"), [2])
-    await play(script, internal_error_window=5)
-    assert [verb for verb, _ in script.asked] == [
-        "list", "watch", "watch", "watch", "list", "watch",
-    ]  # fmt: skip
-
-
 @pytest.mark.parametrize(
     "error",
     [GarbledLine("garbage"), Forbidden("no", status=403), ServerError("x", status=500)],
