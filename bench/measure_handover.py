@@ -19,7 +19,7 @@ from bench.rows import Row, at_most
 from bench.turns import RUNS
 from kubecontroller.client.api import Client
 from kubecontroller.client.objects import LEASES
-from kubecontroller.client.watch import Change
+from kubecontroller.client.watch import WatchedChange
 
 SECONDS = 60 / 5 * RUNS
 _LEASE = ("default", "redis-operator")
@@ -58,7 +58,7 @@ async def _holder_after(client: Client, before: str) -> tuple[str, float]:
         while True:
             async with client.watch(LEASES, namespace=_LEASE[0]) as events:
                 async for event in events:
-                    if not isinstance(event, Change):
+                    if not isinstance(event, WatchedChange):
                         continue
                     holder = event.object.spec.holder_identity or ""
                     if event.object.metadata.name == _LEASE[1] and holder not in {"", before}:

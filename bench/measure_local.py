@@ -14,7 +14,7 @@ from kubecontroller.client.api import Client
 from kubecontroller.client.config import load
 from kubecontroller.client.http import HttpTransport
 from kubecontroller.client.objects import PODS, Pod
-from kubecontroller.client.watch import Change
+from kubecontroller.client.watch import WatchedChange
 
 _SINGLE = 10
 _IMAGE = "valkey:9.1"  # comes with local mode; only its name is used: the pods sleep
@@ -114,7 +114,7 @@ async def _pods(
         )
         async with asyncio.timeout(60):
             async for event in events:
-                if isinstance(event, Change) and _runs(event.object):
+                if isinstance(event, WatchedChange) and _runs(event.object):
                     names.discard(event.object.metadata.name)
                 if not names:
                     break

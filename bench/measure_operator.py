@@ -26,7 +26,7 @@ from kubecontroller.client.objects import PODS, SECRETS
 from kubecontroller.client.patches import MergePatch
 from kubecontroller.client.request import Request
 from kubecontroller.client.scheme import Kind
-from kubecontroller.client.watch import Change
+from kubecontroller.client.watch import WatchedChange
 from redis_operator.cli.application import Seeds
 from redis_operator.manifests.names import COMPONENT_LABEL
 
@@ -140,7 +140,7 @@ async def timed_creation(client: Client, wanted: Manifest, *, pods: int) -> tupl
             client.watch(PODS, namespace=place, resource_version="0") as events,
         ):
             async for event in events:
-                if not isinstance(event, Change):
+                if not isinstance(event, WatchedChange):
                     continue
                 host = event.object.status.pod_ip
                 if host and host not in known:
@@ -181,7 +181,7 @@ async def wait_ready(client: Client, place: str, name: str) -> float:
         client.watch(REDISES, namespace=place, fields=field, resource_version="0") as events,
     ):
         async for event in events:
-            if isinstance(event, Change) and _is_database_ready(event.object):
+            if isinstance(event, WatchedChange) and _is_database_ready(event.object):
                 return time.perf_counter()
     raise RuntimeError(f"the watch of {name} ended")
 

@@ -10,7 +10,7 @@ from typing import Any
 from kubecontroller.client.api import Client
 from kubecontroller.client.objects import ENDPOINT_SLICES, PODS, SECRETS, SERVICES
 from kubecontroller.client.patches import MergePatch
-from kubecontroller.client.watch import Change
+from kubecontroller.client.watch import WatchedChange
 from redis_operator.cli.application import Seeds
 from redis_operator.manifests.names import COMPONENT_LABEL, ROLE_LABEL, primary_name
 from redis_operator.operator.wanted import PRIMARY_ANNOTATION
@@ -129,7 +129,7 @@ class Replicated:
             ) as events,
         ):
             async for event in events:
-                if isinstance(event, Change) and holds(event.object):
+                if isinstance(event, WatchedChange) and holds(event.object):
                     return time.perf_counter()
         raise RuntimeError("the watch ended")
 

@@ -12,13 +12,15 @@ from kubecontroller.client.interning import Interner
 from kubecontroller.client.objects import PODS, Pod
 from kubecontroller.runtime.changes import Change, Deleted
 from kubecontroller.runtime.informer import Informer
-from kubecontroller.runtime.store import by_label
+from kubecontroller.runtime.store import label_index
 
 
 async def main() -> None:
     url, pods, events = arguments()
     client = Client(HttpTransport(Access(server=url)))
-    informer = Informer(client, PODS, indexes={"app": by_label("app")}, transform=Interner().shrink)
+    informer = Informer(
+        client, PODS, indexes={"app": label_index("app")}, transform=Interner().shrink
+    )
     seen = 0
     ended = asyncio.Event()
 

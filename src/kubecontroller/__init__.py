@@ -1,25 +1,25 @@
 """A Kubernetes client and a controller runtime, and what tests of controllers need.
 
-Everything that authors of operators import is here, loaded on first use. The built-in kinds are in
-`client.objects`; every other module is private by convention. `client` talks to an API server,
-`custom` makes definitions from types, `runtime` keeps caches and runs controllers, `testing` is the
-test kit. An inner package never imports an outer one, and nothing here knows a product. Begin with
-`docs/kubecontroller/cookbook.md` and `examples/website`.
+What authors of operators import is here, loaded on first use. Beside it there are five public
+modules: `client.objects` has the built-in kinds, `client` what programs need that speak with an API
+server themselves, `runtime` what operators with unusual needs import (webhooks, changes, triggers,
+finalizers by hand), `custom` the pure parts of custom kinds, and `testing` the test kit. All other
+modules are private. An inner package never imports an outer one, and nothing here knows a product.
+Begin with `docs/kubecontroller/cookbook.md` and `examples/website`.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kubecontroller.client.access import Access
     from kubecontroller.client.api import Client
     from kubecontroller.client.config import load
     from kubecontroller.client.definitions import install_definitions
     from kubecontroller.client.errors import (
         AlreadyExists,
         ApiError,
+        BadRequest,
         Conflict,
         Forbidden,
         Invalid,
@@ -27,9 +27,19 @@ if TYPE_CHECKING:
         NotFound,
     )
     from kubecontroller.client.http import HttpTransport
-    from kubecontroller.client.meta import Condition, Key, Manifest, ObjectMeta, Part, Projected
+    from kubecontroller.client.meta import (
+        Condition,
+        Key,
+        Manifest,
+        ObjectMeta,
+        Part,
+        Projected,
+        controller_of,
+        meta_of,
+    )
     from kubecontroller.client.patches import JsonPatch, MergePatch
     from kubecontroller.client.scheme import Kind
+    from kubecontroller.client.verbs import Propagation
     from kubecontroller.custom.conditions import with_condition
     from kubecontroller.custom.definition import Column
     from kubecontroller.runtime.applier import Applier
@@ -40,7 +50,7 @@ if TYPE_CHECKING:
     from kubecontroller.runtime.finalizers import Finalizer
     from kubecontroller.runtime.informer import Informer
     from kubecontroller.runtime.lease import LeaseSettings
-    from kubecontroller.runtime.logs import set_up
+    from kubecontroller.runtime.logs import fields, set_up
     from kubecontroller.runtime.manager import Manager
     from kubecontroller.runtime.metrics import Metrics
     from kubecontroller.runtime.outcomes import Again, Done, Outcome, Retry, Stop
@@ -52,11 +62,11 @@ if TYPE_CHECKING:
     from kubecontroller.runtime.triggers import by_label, mapped
 
 __all__ = [
-    "Access",
     "Again",
     "AlreadyExists",
     "ApiError",
     "Applier",
+    "BadRequest",
     "Caches",
     "Client",
     "Column",
@@ -86,57 +96,61 @@ __all__ = [
     "Outcome",
     "Part",
     "Projected",
+    "Propagation",
     "Reader",
     "Recorder",
     "Regarding",
     "Retry",
     "Stop",
     "by_label",
+    "controller_of",
+    "fields",
     "install_definitions",
     "load",
     "mapped",
+    "meta_of",
     "run_process",
     "serve_webhooks",
     "set_up",
     "with_condition",
 ]
 
-_PLACES = {
-    "client.access": "Access",
-    "client.api": "Client",
-    "client.config": "load",
-    "client.definitions": "install_definitions",
-    "client.errors": "AlreadyExists ApiError Conflict Forbidden Invalid KubeError NotFound",
-    "client.http": "HttpTransport",
-    "client.meta": "Condition Key Manifest ObjectMeta Part Projected",
-    "client.patches": "JsonPatch MergePatch",
-    "client.scheme": "Kind",
-    "custom.conditions": "with_condition",
-    "custom.definition": "Column",
-    "runtime.applier": "Applier",
-    "runtime.builder": "ControllerBuilder",
-    "runtime.caches": "Caches",
-    "runtime.controller": "Controller",
-    "runtime.events": "Recorder Regarding",
-    "runtime.finalizers": "Finalizer",
-    "runtime.informer": "Informer",
-    "runtime.lease": "LeaseSettings",
-    "runtime.logs": "set_up",
-    "runtime.manager": "Manager",
-    "runtime.metrics": "Metrics",
-    "runtime.outcomes": "Again Done Outcome Retry Stop",
-    "runtime.owners": "NotOwned",
-    "runtime.process": "run_process",
-    "runtime.server": "HealthServer",
-    "runtime.serving": "serve_webhooks",
-    "runtime.store": "Reader",
-    "runtime.triggers": "by_label mapped",
-}
-_PLACE = {name: place for place, names in _PLACES.items() for name in names.split()}
+if not TYPE_CHECKING:  # else any name would pass the type checker
+    from kubecontroller._lazy import loader
 
-
-def __getattr__(name: str) -> Any:
-    """Load a name on first use: a whole operator takes long to load, a client does not."""
-    if name not in _PLACE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_PLACE[name]}"), name)
+    __getattr__ = loader(
+        __name__,
+        {
+            "client.api": "Client",
+            "client.config": "load",
+            "client.definitions": "install_definitions",
+            "client.errors": (
+                "AlreadyExists ApiError BadRequest Conflict Forbidden Invalid KubeError NotFound"
+            ),
+            "client.http": "HttpTransport",
+            "client.meta": "Condition Key Manifest ObjectMeta Part Projected controller_of meta_of",
+            "client.patches": "JsonPatch MergePatch",
+            "client.scheme": "Kind",
+            "client.verbs": "Propagation",
+            "custom.conditions": "with_condition",
+            "custom.definition": "Column",
+            "runtime.applier": "Applier",
+            "runtime.builder": "ControllerBuilder",
+            "runtime.caches": "Caches",
+            "runtime.controller": "Controller",
+            "runtime.events": "Recorder Regarding",
+            "runtime.finalizers": "Finalizer",
+            "runtime.informer": "Informer",
+            "runtime.lease": "LeaseSettings",
+            "runtime.logs": "fields set_up",
+            "runtime.manager": "Manager",
+            "runtime.metrics": "Metrics",
+            "runtime.outcomes": "Again Done Outcome Retry Stop",
+            "runtime.owners": "NotOwned",
+            "runtime.process": "run_process",
+            "runtime.server": "HealthServer",
+            "runtime.serving": "serve_webhooks",
+            "runtime.store": "Reader",
+            "runtime.triggers": "by_label mapped",
+        },
+    )

@@ -14,13 +14,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from kubecontroller.client.api import Client
-from kubecontroller.client.errors import AlreadyExists
-from kubecontroller.client.meta import Manifest
-from kubecontroller.client.scheme import Kind
-from kubecontroller.runtime.changes import Added, Change, Updated
-from kubecontroller.runtime.informer import Informer
-from kubecontroller.runtime.logs import HumanFormatter, fields, set_up
+from kubecontroller import AlreadyExists, Client, Informer, Kind, Manifest, fields, set_up
+from kubecontroller.runtime import Added, Change, HumanFormatter, Updated
 from kubelocal.apiserver.access.certificates import write_private
 from kubelocal.apiserver.daemon import Daemon
 from kubelocal.apiserver.inprocess import InProcessTransport

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from kubecontroller.client.meta import Manifest
+from kubecontroller import Manifest
 from kubelocal.node.images import Catalog
 
 __all__ = ["Distribution", "no_objects"]

@@ -10,10 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kubecontroller.client.api import Client
-from kubecontroller.client.errors import KubeError, NotFound
+from kubecontroller import Client, KubeError, MergePatch, NotFound
 from kubecontroller.client.objects import NODES
-from kubecontroller.client.patches import MergePatch
 
 __all__ = ["PowerError", "is_off", "set_power"]
 
@@ -30,8 +28,7 @@ def is_off(node: Mapping[str, Any], annotation: str) -> bool:
 async def set_power(kubeconfig: Path, name: str, state: str, annotation: str) -> None:
     """Switch a node off or on."""
     # imported here: the control plane only needs `is_off`, and HTTP takes long to load
-    from kubecontroller.client.config import load  # noqa: PLC0415
-    from kubecontroller.client.http import HttpTransport  # noqa: PLC0415
+    from kubecontroller import HttpTransport, load  # noqa: PLC0415
 
     client = Client(HttpTransport(load(file=kubeconfig)), field_manager="power")
     change = MergePatch({"metadata": {"annotations": {annotation: state}}})

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from kubecontroller.runtime.logs import fields, set_up
+from kubecontroller import fields, set_up
 from kubelocal.instance import Instance
 from kubelocal.node.process.keeper.family import start_ticks
 

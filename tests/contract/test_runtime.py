@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from contract.driver import Space
+from kubecontroller import Again, Applier, Controller, Done, Informer
 from kubecontroller.client.api import Client
 from kubecontroller.client.config import load
 from kubecontroller.client.errors import ApiError, Conflict, NotFound
@@ -24,8 +25,7 @@ from kubecontroller.client.meta import Manifest
 from kubecontroller.client.objects import CONFIG_MAPS
 from kubecontroller.client.patches import MergePatch
 from kubecontroller.client.scheme import Kind
-from kubecontroller.runtime import Again, Applier, Controller, Done, Informer, Watch
-from kubecontroller.runtime.applier import claim_fields
+from kubecontroller.runtime import Watch
 from kubecontroller.runtime.certkeeper import CertificateKeeper, webhook_target
 from kubecontroller.runtime.consistency import Consistency
 from kubecontroller.runtime.election import FencedTransport, NotLeader
@@ -300,20 +300,6 @@ async def test_ports_are_merged_by_port_and_protocol_with_its_default(
     await client.apply(services, service(), manager="somebody")
     after = await client.get(services, (space.name, "s"))
     assert [p["port"] for p in after["spec"]["ports"]] == [1]
-
-
-async def test_fields_of_a_client_side_apply_are_taken_over_and_can_then_be_removed(
-    client: Client, space: Space
-) -> None:
-    theirs = Client(client.transport, field_manager="kubectl-client-side-apply")
-    await theirs.create(PLAIN, manifest(space, "a", data={"old": "1", "kept": "1"}))
-    key = (space.name, "a")
-    patch = claim_fields(await client.get(PLAIN, key), client.field_manager)
-    assert patch is not None
-    await client.patch(PLAIN, key, patch)
-    applied = await client.apply(PLAIN, manifest(space, "a", data={"kept": "1"}))
-    assert applied["data"] == {"kept": "1"}
-    assert claim_fields(await client.get(PLAIN, key), client.field_manager) is None
 
 
 # §6.5, 6.10 and 6.11 on a server

@@ -18,7 +18,8 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "website"
 PROGRAM = """
 import runpy, sys
 from functools import partial
-from kubecontroller.runtime import LeaseSettings, default_identity, run_process
+from kubecontroller import LeaseSettings, run_process
+from kubecontroller.runtime import default_identity
 from kubecontroller.runtime.logs import set_up
 
 set_up()

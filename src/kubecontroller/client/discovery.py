@@ -14,7 +14,6 @@ import msgspec
 from msgspec import Struct
 
 from kubecontroller.client.api import Client
-from kubecontroller.client.cluster import CustomResourceDefinition
 from kubecontroller.client.errors import (
     UNDECODABLE,
     ApiError,
@@ -180,11 +179,6 @@ def _is_kind(resource: Resource, name: str) -> bool:
     return resource.kind == name
 
 
-def _is_called(resource: Resource, name: str) -> bool:
-    names = (resource.plural, resource.singular, *resource.short_names)
-    return resource.kind == name or name.lower() in names
-
-
 class RestMapper:
     """Finds kinds by name; only unknown names cause requests.
 
@@ -216,10 +210,6 @@ class RestMapper:
         group, version = split_api_version(api_version)
         return await self._find(group, version, kind, _is_kind)
 
-    async def resource_for(self, name: str, group: str = "", version: str = "") -> Kind[Any]:
-        """Return a kind by its resource's plural, singular or short name, as people type it."""
-        return await self._find(group, version, name, _is_called)
-
     async def groups(self) -> list[Group]:
         """Return everything that the server serves, read again."""
         async with self._turn:
@@ -230,10 +220,6 @@ class RestMapper:
         """Drop the cache of a group, and the misses in it: its kinds have changed."""
         self._groups.pop(group, None)
         self._missed = {key: when for key, when in self._missed.items() if key[0] != group}
-
-    def note_definition(self, definition: CustomResourceDefinition) -> None:
-        """Record that a custom kind was added, changed or removed."""
-        self.forget(definition.spec.group)
 
     async def _find(self, group: str, version: str, name: str, fits: _Fits) -> Kind[Any]:
         found = self._known(group, version, name, fits)

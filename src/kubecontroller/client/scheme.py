@@ -6,10 +6,9 @@ of kinds by group, version and kind; a kind that it does not know is read as a p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Generic, TypeAlias, TypeVar, cast
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Generic, TypeAlias, TypeVar
 
-import msgspec
 from msgspec import Struct
 
 from kubecontroller.client.meta import Key, Manifest, Ref
@@ -101,22 +100,11 @@ class Kind(Struct, Generic[T_co], frozen=True):
         return Ref(kind=self.kind, namespace=key[0], name=key[1])
 
 
-Convert: TypeAlias = Callable[[Manifest], Manifest]
-Default: TypeAlias = Callable[[Manifest], None]
-
-
 class Scheme:
-    """A registry of kinds, with their defaults and the conversions between their versions.
-
-    Versions of one kind are converted through a hub: each other version (a spoke) has only the
-    conversions to the hub and from it, so that n versions need 2n functions and not n².
-    """
+    """A registry of kinds."""
 
     def __init__(self, *kinds: Kind[Any]) -> None:
         self._kinds: dict[GroupVersionKind, Kind[Any]] = {}
-        self._defaults: dict[GroupVersionKind, Default] = {}
-        self._hubs: dict[tuple[str, str], str] = {}
-        self._spokes: dict[GroupVersionKind, tuple[Convert, Convert]] = {}
         for kind in kinds:
             self.add(kind)
 
@@ -126,73 +114,21 @@ class Scheme:
     def __contains__(self, gvk: object) -> bool:
         return gvk in self._kinds
 
-    def add(self, kind: Kind[Any], *, default: Default | None = None) -> None:
-        """Register a kind, and the function that sets its defaults; the same twice is fine."""
+    def add(self, kind: Kind[Any]) -> None:
+        """Register a kind; the same twice is fine."""
         known = self._kinds.get(kind.gvk)
         if known is not None and known != kind:
             raise ValueError(
                 f"{kind.api_version} {kind.kind} is registered as another type already"
             )
         self._kinds[kind.gvk] = kind
-        if default is not None:
-            self._defaults[kind.gvk] = default
 
     def find(self, group: str, version: str, kind: str) -> Kind[Any] | None:
         """Return the registered kind, if there is one."""
         return self._kinds.get((group, version, kind))
-
-    def decode(self, body: bytes) -> object:
-        """Decode one object by the kind written in it; unknown kinds become plain values."""
-        head = msgspec.json.decode(body, type=_Head)
-        group, version = split_api_version(head.api_version)
-        known = self.find(group, version, head.kind)
-        model = cast("type[object]", known.model if known else dict)
-        return msgspec.json.decode(body, type=model)
-
-    def fill_defaults(self, manifest: Manifest) -> None:
-        """Set defaults of absent fields in place, by the kind's registered function."""
-        default = self._defaults.get(_gvk_of(manifest))
-        if default is not None:
-            default(manifest)
-
-    def add_hub(self, group: str, kind: str, version: str) -> None:
-        """Set the version of a kind that all other versions are converted through."""
-        self._hubs[(group, kind)] = version
-
-    def add_spoke(self, gvk: GroupVersionKind, *, to_hub: Convert, from_hub: Convert) -> None:
-        """Register the conversions of another version to the hub and from it."""
-        group, version, kind = gvk
-        if self._hubs.get((group, kind)) in {None, version}:
-            raise ValueError(f"name a hub version for {kind}, other than {version}, first")
-        self._spokes[gvk] = (to_hub, from_hub)
-
-    def convert(self, manifest: Manifest, version: str) -> Manifest:
-        """Return the object in another version of its kind; the argument is not changed."""
-        group, current, kind = _gvk_of(manifest)
-        if current == version:
-            return manifest
-        hub = self._hubs.get((group, kind))
-        for wanted in (current, version):
-            if wanted != hub and (group, wanted, kind) not in self._spokes:
-                raise ValueError(f"{kind} of {group} has no conversion for version {wanted!r}")
-        if current != hub:
-            manifest = self._spokes[(group, current, kind)][0](manifest)
-        if version != hub:
-            manifest = self._spokes[(group, version, kind)][1](manifest)
-        return {**manifest, "apiVersion": f"{group}/{version}" if group else version}
-
-
-class _Head(Struct, frozen=True, rename="camel"):
-    api_version: str = ""
-    kind: str = ""
 
 
 def split_api_version(api_version: str) -> tuple[str, str]:
     """Return group and version; the core group is the empty string."""
     group, slash, version = api_version.partition("/")
     return (group, version) if slash else ("", group)
-
-
-def _gvk_of(manifest: Manifest) -> GroupVersionKind:
-    group, version = split_api_version(manifest.get("apiVersion", ""))
-    return (group, version, manifest.get("kind", ""))

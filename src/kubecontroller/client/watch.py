@@ -26,10 +26,10 @@ from kubecontroller.client.scheme import Kind
 __all__ = [
     "INITIAL_EVENTS_END",
     "Bookmark",
-    "Change",
     "ChangeType",
     "UnreadableChange",
     "WatchEvent",
+    "WatchedChange",
     "decode_line",
 ]
 
@@ -47,7 +47,7 @@ class ChangeType(StrEnum):
     DELETED = "DELETED"
 
 
-class Change(Struct, Generic[T_co], frozen=True, gc=False):
+class WatchedChange(Struct, Generic[T_co], frozen=True, gc=False):
     """An object was added, modified, or deleted (or no longer matches the selector)."""
 
     type: ChangeType
@@ -68,7 +68,7 @@ class UnreadableChange(Struct, frozen=True, gc=False):
     object: Unreadable
 
 
-WatchEvent: TypeAlias = Change[T] | UnreadableChange | Bookmark
+WatchEvent: TypeAlias = WatchedChange[T] | UnreadableChange | Bookmark
 
 
 class _Line(Struct, frozen=True):
@@ -98,7 +98,7 @@ def decode_line(kind: Kind[T], line: bytes, *, path: str = "") -> WatchEvent[T]:
     """
     if line.startswith(_CHANGES):
         try:
-            change = cast("Change[T]", _change_decoder(kind.model).decode(line))
+            change = cast("WatchedChange[T]", _change_decoder(kind.model).decode(line))
             if isinstance(change.object, dict):
                 meta_of(change.object)
         except UNDECODABLE:
@@ -128,21 +128,21 @@ def decode_line(kind: Kind[T], line: bytes, *, path: str = "") -> WatchEvent[T]:
 def _change_decoder(model: object) -> msgspec.json.Decoder[Any]:
     decoder = _CHANGE_DECODERS.get(model)
     if decoder is None:
-        decoder = msgspec.json.Decoder(Change[model])  # type: ignore[valid-type]  # made at run time
+        decoder = msgspec.json.Decoder(WatchedChange[model])  # type: ignore[valid-type]  # made at run time
         _CHANGE_DECODERS[model] = decoder
     return decoder
 
 
 def _decode_change(
     kind: Kind[T], change: ChangeType, raw: msgspec.Raw
-) -> Change[T] | UnreadableChange:
+) -> WatchedChange[T] | UnreadableChange:
     try:
         obj = msgspec.json.decode(raw, type=kind.model)
         if isinstance(obj, dict):
             meta_of(obj)
     except UNDECODABLE as error:
         return UnreadableChange(change, unreadable_item(kind, raw, error))
-    return Change(change, obj)
+    return WatchedChange(change, obj)
 
 
 def _decode_meta(kind: Kind[Any], raw: msgspec.Raw) -> ObjectMeta:

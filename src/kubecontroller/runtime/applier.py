@@ -17,19 +17,17 @@ from msgspec import Struct
 from kubecontroller.client.api import Client
 from kubecontroller.client.apply import Applied, applied, apply_reason, stamped
 from kubecontroller.client.errors import ServerError
-from kubecontroller.client.meta import HasMetadata, Key, Manifest, ObjectMeta, key_of, meta_of
-from kubecontroller.client.patches import JsonPatch
+from kubecontroller.client.meta import HasMetadata, Key, ObjectMeta, key_of, meta_of
 from kubecontroller.client.scheme import Kind
 from kubecontroller.runtime.consistency import Consistency
 from kubecontroller.runtime.owners import control_limitation, owned, write_own
 from kubecontroller.runtime.undeclared import Undeclared
 
-__all__ = ["Applier", "claim_fields"]
+__all__ = ["Applier"]
 
 T = TypeVar("T")
 
 _STATUS_SUFFIX: Final = "-status"
-_CLIENT_SIDE: Final = frozenset({"kubectl-client-side-apply", "before-first-apply"})
 
 
 class Applier:
@@ -165,61 +163,3 @@ class Applier:
 def _as_sent(status: Mapping[str, Any] | Struct) -> Any:
     """Return a status as the server stores it: a tuple and a list are the same there."""
     return msgspec.json.decode(msgspec.json.encode(status))
-
-
-def claim_fields(live: Manifest, manager: str) -> JsonPatch | None:
-    """Return the patch that makes an apply manager own what client-side applies owned, once.
-
-    Without it, a field that an old `kubectl apply` set and the intent no longer has would stay for
-    ever: two managers own it and only one releases it. Nothing if there is nothing to take over.
-    """
-    meta = live.get("metadata") or {}
-    entries = list(meta.get("managedFields") or ())
-    changed: list[Manifest] = []
-    for entry in entries:
-        is_old = entry.get("operation") == "Update" and (
-            entry.get("manager") in _CLIENT_SIDE or entry.get("manager") == manager
-        )
-        if is_old and not entry.get("subresource"):
-            changed.append({**entry, "manager": manager, "operation": "Apply"})
-        else:
-            changed.append(entry)
-    if changed == entries:
-        return None
-    merged = _merge_entries(changed, manager)
-    return JsonPatch(
-        [
-            {
-                "op": "test",
-                "path": "/metadata/resourceVersion",
-                "value": meta.get("resourceVersion", ""),
-            },
-            {"op": "replace", "path": "/metadata/managedFields", "value": merged},
-        ]
-    )
-
-
-def _merge_entries(entries: list[Manifest], manager: str) -> list[Manifest]:
-    """Merge the entries of one manager's applies: a manager has one per version."""
-    result: list[Manifest] = []
-    ours: dict[str, Manifest] = {}
-    for entry in entries:
-        is_ours = entry.get("manager") == manager and entry.get("operation") == "Apply"
-        if not is_ours or entry.get("subresource"):
-            result.append(entry)
-            continue
-        version = entry.get("apiVersion", "")
-        if version in ours:
-            joined = _union(ours[version].get("fieldsV1") or {}, entry.get("fieldsV1") or {})
-            ours[version]["fieldsV1"] = joined
-        else:
-            ours[version] = dict(entry)
-            result.append(ours[version])
-    return result
-
-
-def _union(one: Manifest, other: Manifest) -> Manifest:
-    result = dict(one)
-    for name, value in other.items():
-        result[name] = _union(result[name], value) if name in result else value
-    return result

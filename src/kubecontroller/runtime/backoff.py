@@ -1,4 +1,4 @@
-"""How long to wait before a retry: per item, over all items, and for one broken stream.
+"""How long to wait before a retry: of one item, and of one broken stream.
 
 Limiters answer "when may this item run again?" and count failures; `Backoff` is the growing wait
 of one connection that recovers. Neither sleeps: the queue and the watcher do. The clock and the
@@ -15,11 +15,8 @@ from typing import Generic, Protocol, TypeVar
 
 __all__ = [
     "Backoff",
-    "Bucket",
     "ItemExponential",
-    "MaxOf",
     "RateLimiter",
-    "default_limiter",
 ]
 
 K = TypeVar("K", bound=Hashable)
@@ -82,63 +79,6 @@ class ItemExponential(Generic[K]):
     def failures(self, item: K) -> int:
         """Return the item's failures in a row."""
         return self._failures.get(item, 0)
-
-
-class Bucket(Generic[K]):
-    """A token bucket over all items, by reservation.
-
-    An item that finds no token reserves a future one and waits for it; the next item waits for
-    the token after that one, so a burst is spread out in order and nothing is refused.
-    """
-
-    def __init__(self, *, rate: float = 10.0, burst: int = 100, clock: Callable[[], float]) -> None:
-        if rate <= 0:
-            raise ValueError(f"rate is {rate}: a bucket needs more than zero tokens a second")
-        self._rate = rate
-        self._burst = burst
-        self._clock = clock
-        self._tokens = float(burst)
-        self._as_of = clock()
-
-    def when(self, item: K) -> float:  # noqa: ARG002 - the bucket does not distinguish items
-        """Take a token, a future one if necessary, and return the wait for it."""
-        now = self._clock()
-        self._tokens = min(self._burst, self._tokens + (now - self._as_of) * self._rate)
-        self._as_of = now
-        self._tokens -= 1.0
-        return max(0.0, -self._tokens / self._rate)
-
-    def forget(self, item: K) -> None:
-        """Do nothing: tokens are not returned."""
-
-    def failures(self, item: K) -> int:  # noqa: ARG002 - as above
-        """Return zero: the bucket does not distinguish items."""
-        return 0
-
-
-class MaxOf(Generic[K]):
-    """The longest wait of several limiters."""
-
-    def __init__(self, *limiters: RateLimiter[K]) -> None:
-        self._limiters = limiters
-
-    def when(self, item: K) -> float:
-        """Ask every limiter, so that each counts, and return the longest wait."""
-        return max(limiter.when(item) for limiter in self._limiters)
-
-    def forget(self, item: K) -> None:
-        """Forget the item in all limiters."""
-        for limiter in self._limiters:
-            limiter.forget(item)
-
-    def failures(self, item: K) -> int:
-        """Return the largest count."""
-        return max(limiter.failures(item) for limiter in self._limiters)
-
-
-def default_limiter(clock: Callable[[], float]) -> MaxOf[Hashable]:
-    """Return the usual controller limiter: exponential per item, and ten a second over all."""
-    return MaxOf(ItemExponential(), Bucket(clock=clock))
 
 
 class Backoff:

@@ -27,7 +27,7 @@ from kubecontroller.client.api import Client
 from kubecontroller.client.errors import Conflict, KubeError, NotFound
 from kubecontroller.client.meta import Key, Manifest
 from kubecontroller.client.scheme import Kind
-from kubecontroller.client.watch import Change, ChangeType
+from kubecontroller.client.watch import ChangeType, WatchedChange
 from kubecontroller.runtime.logs import fields
 
 __all__ = ["Elector", "Fence", "LeaseSettings", "default_identity"]
@@ -207,7 +207,7 @@ class Elector:
             LEASES, namespace=namespace, fields=f"metadata.name={name}", resource_version=seen
         ) as events:
             async for event in events:
-                if isinstance(event, Change) and _is_free(event):
+                if isinstance(event, WatchedChange) and _is_free(event):
                     free.set()
 
     async def hold(self) -> None:
@@ -349,6 +349,6 @@ class Elector:
                 self._on_new_leader(self.holder)
 
 
-def _is_free(event: Change[Manifest]) -> bool:
+def _is_free(event: WatchedChange[Manifest]) -> bool:
     spec = event.object.get("spec") or {}
     return event.type is ChangeType.DELETED or not spec.get("holderIdentity")

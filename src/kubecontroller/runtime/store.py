@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from kubecontroller.client.meta import Key, meta_of
 
-__all__ = ["Index", "Reader", "Store", "by_controller", "by_label", "by_namespace", "by_owner"]
+__all__ = ["Index", "Reader", "Store", "by_namespace", "by_owner", "label_index"]
 
 T = TypeVar("T")
 
@@ -35,12 +35,7 @@ def by_owner(obj: Any) -> list[str]:
     return [owner.uid for owner in meta_of(obj).owner_references or ()]
 
 
-def by_controller(obj: Any) -> list[str]:
-    """Find objects by the uid of the owner that controls them."""
-    return [owner.uid for owner in meta_of(obj).owner_references or () if owner.controller]
-
-
-def by_label(name: str) -> Index:
+def label_index(name: str) -> Index:
     """Find objects by (namespace, value) of one label."""
 
     def values(obj: Any) -> tuple[tuple[str, str], ...]:

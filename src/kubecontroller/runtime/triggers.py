@@ -16,7 +16,6 @@ from kubecontroller.runtime.changes import Added, Change, Deleted, Updated
 __all__ = [
     "Predicate",
     "Trigger",
-    "all_of",
     "annotations_changed",
     "any_of",
     "by_label",
@@ -112,11 +111,6 @@ def lifetime_changed(change: Change[Any]) -> bool:
 def version_changed(change: Change[Any]) -> bool:
     """Count real changes only, not resyncs."""
     return _differ(change, lambda meta: meta.resource_version)
-
-
-def all_of(*predicates: Predicate[T]) -> Predicate[T]:
-    """Count a change that every predicate counts."""
-    return lambda change: all(predicate(change) for predicate in predicates)
 
 
 def any_of(*predicates: Predicate[T]) -> Predicate[T]:

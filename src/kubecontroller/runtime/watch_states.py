@@ -17,7 +17,6 @@ from kubecontroller.client.errors import (
     Gone,
     KubeError,
     NoAnswer,
-    ServerError,
     StreamStalled,
     TooManyRequests,
 )
@@ -141,7 +140,6 @@ class Listed(Struct, frozen=True):
     """
 
     version: str
-    internal_errors_since: float | None = None
     fresh: bool = False
 
 
@@ -152,7 +150,6 @@ class Watching(Struct, frozen=True):
     opened: float = 0.0
     events: int = 0
     settled: bool = True
-    internal_errors_since: float | None = None
     fresh: bool = False
 
 
@@ -171,7 +168,6 @@ def after_error(
     error: Exception,
     *,
     now: float,
-    internal_error_window: float = 0.0,
 ) -> tuple[State, bool]:
     """Return the state after an error, and whether to wait first. Pure.
 
@@ -193,7 +189,7 @@ def after_error(
         case Streaming():
             return Unlisted(last=state.last, plain=True, quorum=state.quorum), False
         case Listed() | Watching():
-            return _after_watch_error(state, error, now, internal_error_window)
+            return _after_watch_error(state, error, now)
         case _:
             assert_never(state)
 
@@ -210,7 +206,7 @@ def _after_list_error(state: Unlisted | Listing, error: Exception) -> tuple[Stat
 
 
 def _after_watch_error(
-    state: Listed | Watching, error: Exception, now: float, window: float
+    state: Listed | Watching, error: Exception, now: float
 ) -> tuple[State, bool]:
     again = Listed(state.version)
     if isinstance(error, Gone):
@@ -224,10 +220,6 @@ def _after_watch_error(
     if isinstance(error, ConnectionFailed | StreamStalled):
         lived = isinstance(state, Watching) and not is_very_short(state, now)
         return again, not lived
-    if isinstance(error, ServerError) and window > 0:
-        since = state.internal_errors_since
-        if since is None or now - since < window:
-            return Listed(state.version, internal_errors_since=since or now), True
     return Unlisted(last=state.version), True
 
 

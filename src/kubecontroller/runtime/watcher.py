@@ -37,8 +37,13 @@ from kubecontroller.client.errors import (
     TooManyRequests,
 )
 from kubecontroller.client.meta import Key, key_of, meta_of
-from kubecontroller.client.watch import Bookmark, ChangeType, UnreadableChange, WatchEvent
-from kubecontroller.client.watch import Change as WireChange
+from kubecontroller.client.watch import (
+    Bookmark,
+    ChangeType,
+    UnreadableChange,
+    WatchedChange,
+    WatchEvent,
+)
 from kubecontroller.runtime.backoff import Backoff
 from kubecontroller.runtime.watch_states import (
     Applied,
@@ -100,14 +105,12 @@ class Watcher(Generic[T]):
         random: Callable[[], float],
         page_size: int = 500,
         watch_list: bool = True,
-        internal_error_window: float = 0.0,
         backoff: Backoff | None = None,
     ) -> None:
         self._source = source
         self._random = random
         self._page_size = page_size
         self._watch_list = watch_list
-        self._internal_error_window = internal_error_window
         self._backoff = backoff if backoff is not None else Backoff(random=random)
         self._paginated = False
         self._stack = AsyncExitStack()
@@ -219,7 +222,6 @@ class Watcher(Generic[T]):
             state.version,
             opened=asyncio.get_running_loop().time(),
             settled=state.version not in {"", "0"},
-            internal_errors_since=state.internal_errors_since,
             fresh=state.fresh,
         )
 
@@ -281,7 +283,6 @@ class Watcher(Generic[T]):
             state,
             error,
             now=asyncio.get_running_loop().time(),
-            internal_error_window=self._internal_error_window,
         )
         if not wait:
             return (Failed(error, 0.0),), following
@@ -305,13 +306,13 @@ def _replaced(items: dict[Key, object], version: str) -> Replaced[T]:
     return Replaced(objects, version, aside)
 
 
-def _key(change: WireChange[T] | UnreadableChange) -> Key:
+def _key(change: WatchedChange[T] | UnreadableChange) -> Key:
     if isinstance(change, UnreadableChange):
         return change.object.key
     return key_of(change.object)  # type: ignore[arg-type]  # an object of the API
 
 
-def _event_of(change: WireChange[T] | UnreadableChange) -> Applied[T] | Removed[T] | Undecodable:
+def _event_of(change: WatchedChange[T] | UnreadableChange) -> Applied[T] | Removed[T] | Undecodable:
     if isinstance(change, UnreadableChange):
         return Undecodable(change.object, gone=change.type is ChangeType.DELETED)
     if change.type is ChangeType.DELETED:
@@ -319,7 +320,7 @@ def _event_of(change: WireChange[T] | UnreadableChange) -> Applied[T] | Removed[
     return Applied(change.object)
 
 
-def _advanced(state: Watching, change: WireChange[T] | UnreadableChange) -> Watching:
+def _advanced(state: Watching, change: WatchedChange[T] | UnreadableChange) -> Watching:
     settled = state.settled or change.type is not ChangeType.ADDED
     version = state.version
     if settled:
@@ -327,7 +328,7 @@ def _advanced(state: Watching, change: WireChange[T] | UnreadableChange) -> Watc
     return Watching(version, state.opened, state.events + 1, settled)
 
 
-def _version(change: WireChange[T] | UnreadableChange) -> str:
+def _version(change: WatchedChange[T] | UnreadableChange) -> str:
     if isinstance(change, UnreadableChange):
         return change.object.resource_version
     return meta_of(change.object).resource_version  # type: ignore[arg-type]

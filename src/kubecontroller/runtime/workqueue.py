@@ -75,7 +75,6 @@ class WorkQueue(Generic[K]):
         self._taken_priority: dict[K, int] = {}
         self._order = 0
         self._takers: deque[tuple[asyncio.Future[None], int]] = deque()  # and lowest priority
-        self._drained: deque[asyncio.Future[None]] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due = float("inf")
         self._stopping = False
@@ -86,11 +85,6 @@ class WorkQueue(Generic[K]):
 
     def __len__(self) -> int:
         return len(self._ready)
-
-    @property
-    def is_stopping(self) -> bool:
-        """Whether the queue takes no more keys."""
-        return self._stopping
 
     def depth(self) -> dict[int, int]:
         """Return how many keys are ready, by priority."""
@@ -230,14 +224,6 @@ class WorkQueue(Generic[K]):
             self._timer.cancel()
             self._timer = None
 
-    async def shut_down_and_drain(self) -> None:
-        """Shut down, and return when every key was handed out and is done."""
-        self.shut_down()
-        while self._working or self._ready:
-            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._drained.append(waiter)
-            await waiter
-
     def _bind_clock(self) -> float:
         """Use the time of the loop of the first use; the queue may be made outside of one."""
         self._clock = asyncio.get_running_loop().time
@@ -278,11 +264,6 @@ class WorkQueue(Generic[K]):
             if not taker.done():
                 taker.set_result(None)
         self._takers.clear()
-        if not self._working:
-            for waiter in self._drained:
-                if not waiter.done():
-                    waiter.set_result(None)
-            self._drained.clear()
 
     def _arm(self, due: float) -> None:
         if self._timer is not None:

@@ -12,7 +12,7 @@ from typing import TypeAlias, TypeVar
 
 from msgspec import Struct
 
-from kubecontroller.client.request import Request, Response
+from kubecontroller.client import Request, Response
 from kubelocal.apiserver.causes import Cause
 from kubelocal.apiserver.errors import invalid
 from kubelocal.apiserver.kinds.table import Resource

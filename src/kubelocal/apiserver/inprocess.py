@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
-from kubecontroller.client.errors import NoAnswer, StreamStalled, error_from_response
-from kubecontroller.client.request import Request, Response
+from kubecontroller.client import NoAnswer, Request, Response, StreamStalled, error_from_response
 from kubelocal.apiserver.calls import CallWebhook, Connect, Outcome, User, WebhookFailed
 from kubelocal.apiserver.pump import Perform, drive, pump
 from kubelocal.apiserver.server import ADMIN, ApiServer

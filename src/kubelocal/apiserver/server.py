@@ -18,7 +18,7 @@ from urllib.parse import unquote
 
 from msgspec import Struct
 
-from kubecontroller.client.request import APPLY_PATCH, Request, Response
+from kubecontroller.client import APPLY_PATCH, Request, Response
 from kubelocal.apiserver.access.rbac import Attributes, Authorizer, ensure_roles
 from kubelocal.apiserver.access.tokens import Tokens
 from kubelocal.apiserver.admission.chain import Admission

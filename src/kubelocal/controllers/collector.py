@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
-from kubecontroller.client.errors import ApiError, NotFound
-from kubecontroller.client.meta import Key, Manifest
-from kubecontroller.runtime.changes import Added, Change, Deleted, Updated
-from kubecontroller.runtime.controller import Controller
-from kubecontroller.runtime.informer import Informer
-from kubecontroller.runtime.outcomes import Again, Done, Outcome, Retry
+from kubecontroller import (
+    Again,
+    ApiError,
+    Controller,
+    Done,
+    Informer,
+    Key,
+    Manifest,
+    NotFound,
+    Outcome,
+    Retry,
+)
+from kubecontroller.runtime import Added, Change, Deleted, Updated
 from kubelocal.controllers import garbage, namespaces
 from kubelocal.controllers.engine.caches import Caches
 from kubelocal.controllers.engine.execute import execute

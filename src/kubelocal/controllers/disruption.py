@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from math import ceil
 
-from kubecontroller.custom.conditions import with_condition
+from kubecontroller import with_condition
 from kubelocal.controllers.engine.pods import is_deleting, is_ready
 from kubelocal.controllers.engine.view import (
     Changes,

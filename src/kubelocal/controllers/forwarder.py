@@ -12,7 +12,7 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from kubecontroller.runtime.logs import fields
+from kubecontroller import fields
 
 __all__ = ["Address", "Forwarder", "wanted"]
 

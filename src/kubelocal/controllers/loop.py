@@ -11,14 +11,19 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Protocol, TypeAlias
 
-from kubecontroller.client.api import Client
-from kubecontroller.client.errors import ApiError
-from kubecontroller.client.meta import Key, Manifest
-from kubecontroller.runtime.changes import Added, Change, Deleted, Updated
-from kubecontroller.runtime.controller import Controller, Watch
-from kubecontroller.runtime.events import Recorder, Regarding
-from kubecontroller.runtime.outcomes import Again, Done, Outcome
-from kubecontroller.runtime.triggers import Trigger, itself
+from kubecontroller import (
+    Again,
+    ApiError,
+    Client,
+    Controller,
+    Done,
+    Key,
+    Manifest,
+    Outcome,
+    Recorder,
+    Regarding,
+)
+from kubecontroller.runtime import Added, Change, Deleted, Trigger, Updated, Watch, itself
 from kubelocal.controllers import disruption, endpoints, events, nodes, volumes
 from kubelocal.controllers.collector import Collector
 from kubelocal.controllers.engine.caches import Caches

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 
-from kubecontroller.custom.conditions import with_condition
+from kubecontroller import with_condition
 from kubelocal.controllers.engine.pods import condition
 from kubelocal.controllers.engine.view import Obj, UpdateStatus, timestamp
 

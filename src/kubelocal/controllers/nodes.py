@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from kubecontroller.custom.conditions import with_condition
+from kubecontroller import with_condition
 from kubelocal.controllers.engine.pods import condition, is_deleting
 from kubelocal.controllers.engine.view import (
     Change,

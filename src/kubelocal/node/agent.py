@@ -12,12 +12,9 @@ import shutil
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from kubecontroller.client.api import Client
-from kubecontroller.client.errors import KubeError, NotFound
-from kubecontroller.client.meta import Key, Manifest
+from kubecontroller import Client, Informer, Key, KubeError, Manifest, NotFound
 from kubecontroller.client.objects import CONFIG_MAPS, SECRETS
-from kubecontroller.runtime.changes import Added, Change, Deleted, Updated
-from kubecontroller.runtime.informer import Informer
+from kubecontroller.runtime import Added, Change, Deleted, Updated
 from kubelocal.apiserver.pod_api import ExecOptions, ExecSession, LogOptions
 from kubelocal.node.addresses import AddressPool
 from kubelocal.node.api import VOLUMES, Cluster

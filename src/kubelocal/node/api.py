@@ -9,9 +9,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from kubecontroller.client.api import Client
-from kubecontroller.client.errors import NotFound, error_from_response
-from kubecontroller.client.meta import Key, Manifest
+from kubecontroller import Client, Informer, Key, Kind, Manifest, NotFound
+from kubecontroller.client import JSON, Request, StrategicPatch, error_from_response, object_path
 from kubecontroller.client.objects import (
     CONFIG_MAPS,
     PERSISTENT_VOLUME_CLAIMS,
@@ -19,11 +18,7 @@ from kubecontroller.client.objects import (
     SECRETS,
     SERVICES,
 )
-from kubecontroller.client.patches import StrategicPatch
-from kubecontroller.client.request import JSON, Request, object_path
-from kubecontroller.client.scheme import Kind
-from kubecontroller.runtime.changes import Change
-from kubecontroller.runtime.informer import Informer
+from kubecontroller.runtime import Change
 from kubelocal.node.environment.payloads import TokenRequest
 from kubelocal.node.errors import VolumeError
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kubecontroller.client.api import Client
-from kubecontroller.runtime.events import Recorder, Regarding
+from kubecontroller import Client, Recorder, Regarding
 
 __all__ = ["EventRecorder"]
 

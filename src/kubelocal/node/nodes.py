@@ -15,12 +15,18 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from kubecontroller.client.api import Client
-from kubecontroller.client.errors import AlreadyExists, Conflict, KubeError, NotFound
-from kubecontroller.client.meta import Manifest
+from kubecontroller import (
+    AlreadyExists,
+    Client,
+    Conflict,
+    KubeError,
+    Manifest,
+    MergePatch,
+    NotFound,
+)
+from kubecontroller.client import StrategicPatch
 from kubecontroller.client.objects import LEASES, NODES
-from kubecontroller.client.patches import MergePatch, StrategicPatch
-from kubecontroller.custom.conditions import dated
+from kubecontroller.custom import dated
 from kubelocal.node.environment.downward import NodeFacts
 from kubelocal.node.pod.states import instant
 from kubelocal.node.pod.status import RUNTIME

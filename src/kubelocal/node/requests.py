@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from kubecontroller.client.meta import Key
+from kubecontroller import Key
 from kubelocal.apiserver.pod_api import ExecOptions, ExecSession, HookError, LogOptions
 from kubelocal.node.errors import KeeperError, StartError
 from kubelocal.node.logs import read_log

@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from kubecontroller.custom.definition import Column, definition
+from kubecontroller.custom import Column, definition
 
 from .redis import Redis
 from .redisbackup import RedisBackup

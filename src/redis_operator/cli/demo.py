@@ -20,13 +20,8 @@ from msgspec import Struct
 from rich.console import Console
 from rich.table import Table
 
-from kubecontroller.client.api import Client
-from kubecontroller.client.config import load
-from kubecontroller.client.http import HttpTransport
-from kubecontroller.client.meta import Manifest
+from kubecontroller import Client, HttpTransport, Kind, Manifest, MergePatch, load
 from kubecontroller.client.objects import PODS, SECRETS
-from kubecontroller.client.patches import MergePatch
-from kubecontroller.client.scheme import Kind
 from kubelocal.instance import Instance
 from redis_operator.cli.application import Application, Report, Seeds
 from redis_operator.cli.local_cluster import INSTANCES, PROGRAM

@@ -9,10 +9,7 @@ from typing import Any, TypeVar
 import click
 from msgspec.structs import replace
 
-from kubecontroller.client.api import Client
-from kubecontroller.client.config import load
-from kubecontroller.client.errors import KubeError
-from kubecontroller.client.http import HttpTransport
+from kubecontroller import Client, HttpTransport, KubeError, load
 from redis_operator import __version__
 from redis_operator.install.installer import FIELD_MANAGER, Installer, InstallError
 from redis_operator.install.managed.lifecycle import InstallerLife, redisoperator

@@ -13,11 +13,9 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from kubecontroller.client.api import Client
-from kubecontroller.client.errors import Conflict, NotFound
-from kubecontroller.client.meta import Manifest
+from kubecontroller import Client, Conflict, Kind, Manifest, NotFound
+from kubecontroller.client import split_api_version
 from kubecontroller.client.objects import CONFIG_MAPS, DEPLOYMENTS, NAMESPACES
-from kubecontroller.client.scheme import Kind, split_api_version
 
 from .admission import CERTIFICATE_GROUP
 from .inventory import (

@@ -11,9 +11,14 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Final
 
-from kubecontroller.client.errors import CertificateRejected, ConnectionFailed
-from kubecontroller.client.request import APPLY_PATCH, Request, Response
-from kubecontroller.client.transport import Transport
+from kubecontroller.client import (
+    APPLY_PATCH,
+    CertificateRejected,
+    ConnectionFailed,
+    Request,
+    Response,
+    Transport,
+)
 
 __all__ = ["PersistentTransport"]
 

@@ -10,9 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
-from kubecontroller.client.api import Client
-from kubecontroller.client.errors import Conflict, NotFound
-from kubecontroller.client.meta import Manifest
+from kubecontroller import Client, Conflict, Kind, Manifest, NotFound
 from kubecontroller.client.objects import (
     CONFIG_MAPS,
     DEPLOYMENTS,
@@ -20,8 +18,7 @@ from kubecontroller.client.objects import (
     PODS,
     SECRETS,
 )
-from kubecontroller.client.scheme import Kind
-from kubecontroller.runtime.finalizers import remove_finalizer
+from kubecontroller.runtime import remove_finalizer
 from redis_operator.api.webhooks import ISSUED_SECRET, SECRET
 from redis_operator.manifests.names import DATABASE_LABEL
 from redis_operator.operator.backups.ending import BACKUP_FINALIZER

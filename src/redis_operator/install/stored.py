@@ -11,11 +11,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
 
-from kubecontroller.client.api import Client
-from kubecontroller.client.errors import NotFound
-from kubecontroller.client.meta import Manifest
+from kubecontroller import Client, Kind, Manifest, NotFound
 from kubecontroller.client.objects import CUSTOM_RESOURCE_DEFINITIONS
-from kubecontroller.client.scheme import Kind
 from redis_operator import __version__
 from redis_operator.api.redis import Redis
 from redis_operator.api.shape import Problem

@@ -9,10 +9,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from kubecontroller.client.api import Client
-from kubecontroller.client.definitions import definition_limitation
-from kubecontroller.client.errors import NotFound
-from kubecontroller.client.meta import Key, Manifest
+from kubecontroller import Client, Key, Kind, Manifest, NotFound
+from kubecontroller.client import definition_limitation
 from kubecontroller.client.objects import (
     CUSTOM_RESOURCE_DEFINITIONS,
     DEPLOYMENTS,
@@ -22,7 +20,6 @@ from kubecontroller.client.objects import (
     Deployment,
     Pod,
 )
-from kubecontroller.client.scheme import Kind
 from redis_operator.api.webhooks import ISSUED_SECRET
 
 from .objects import Object, Stage

@@ -7,8 +7,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from kubecontroller.client.api import Client
-from kubecontroller.runtime.logs import fields
+from kubecontroller import Client, fields
 from redis_operator.operator.execute import Executor, Outcome
 from redis_operator.operator.live import ApiPods
 from redis_operator.operator.objects.actions import ClusterObjects

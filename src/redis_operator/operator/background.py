@@ -16,8 +16,7 @@ from typing import Any, Final, TypeVar
 
 from msgspec import Struct
 
-from kubecontroller.client.meta import Key
-from kubecontroller.runtime.logs import fields
+from kubecontroller import Key, fields
 
 __all__ = ["Background", "Pending"]
 

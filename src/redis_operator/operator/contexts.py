@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from kubecontroller.client.meta import Key
+from kubecontroller import Key
 from redis_operator.api.status import RedisStatus, RestoringStatus
 from redis_operator.manifests import names
 from redis_operator.manifests.facts import Facts

@@ -14,8 +14,7 @@ from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
 
-from kubecontroller.client.meta import Key
-from kubecontroller.runtime.logs import fields
+from kubecontroller import Key, fields
 from redis_operator.operator.errors import ActionError
 from redis_operator.planning.reporting.degradations import Degradation
 from redis_operator.redis.errors import RedisError

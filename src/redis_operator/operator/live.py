@@ -6,8 +6,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from kubecontroller.client.api import Client
-from kubecontroller.client.errors import KubeError, NotFound
+from kubecontroller import Client, KubeError, NotFound
 from kubecontroller.client.objects import PODS
 from redis_operator.operator.errors import Refused
 

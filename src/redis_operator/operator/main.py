@@ -9,12 +9,13 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from kubecontroller.client.errors import KubeError
-from kubecontroller.runtime.controller import CachesNotSynced
-from kubecontroller.runtime.election import LeadershipLost
-from kubecontroller.runtime.logs import set_up
-from kubecontroller.runtime.process import freeze_cached_objects
-from kubecontroller.runtime.server import CannotServe
+from kubecontroller import KubeError, set_up
+from kubecontroller.runtime import (
+    CachesNotSynced,
+    CannotServe,
+    LeadershipLost,
+    freeze_cached_objects,
+)
 from redis_operator.operator.settings import Settings, read_settings
 from redis_operator.operator.wiring import make_manager
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable
 from datetime import datetime
 
-from kubecontroller.client.meta import Key, Manifest
+from kubecontroller import Key, Manifest
 from redis_operator.api.redis import Redis
 from redis_operator.api.status import RedisStatus
 from redis_operator.api.validation import Problem, load

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
-from kubecontroller.client.meta import Key
+from kubecontroller import Key
 from kubecontroller.client.objects import Pod
 from redis_operator.api.redis import Mode
 from redis_operator.manifests.layout import Layout

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kubecontroller.runtime.outcomes import Again
+from kubecontroller import Again
 from redis_operator.operator.execute import Outcome
 from redis_operator.planning.advice import Plan
 from redis_operator.planning.cluster.connect import PATIENT_TIMES

@@ -14,8 +14,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from kubecontroller.client.errors import KubeError
-from kubecontroller.client.meta import Key, Manifest
+from kubecontroller import Key, KubeError, Manifest
 from redis_operator.api.fitting import fitting_problems
 from redis_operator.api.redis import Mode, Redis
 from redis_operator.api.rules import MODE_CHANGE

@@ -8,9 +8,7 @@ from collections.abc import Callable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from kubecontroller.client.api import Client
-from kubecontroller.client.errors import Forbidden, KubeError, NotFound
-from kubecontroller.client.meta import Key, controller_of
+from kubecontroller import Client, Forbidden, Key, KubeError, NotFound, controller_of
 from kubecontroller.client.objects import SECRETS, Secret
 from redis_operator.api.redis import Redis
 from redis_operator.manifests import names

@@ -15,10 +15,7 @@ from functools import partial
 from msgspec import Struct
 from msgspec.structs import replace
 
-from kubecontroller.client.errors import Forbidden, KubeError
-from kubecontroller.client.meta import Key, Manifest
-from kubecontroller.runtime.logs import fields
-from kubecontroller.runtime.outcomes import Again, Done, Outcome, Retry
+from kubecontroller import Again, Done, Forbidden, Key, KubeError, Manifest, Outcome, Retry, fields
 from redis_operator.api.status import Phase, RedisStatus
 from redis_operator.api.validation import load_status
 from redis_operator.operator import pace

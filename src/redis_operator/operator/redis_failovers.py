@@ -17,21 +17,29 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from kubecontroller.client.api import Client
-from kubecontroller.client.errors import (
+from kubecontroller import (
+    Again,
     ApiError,
+    Applier,
     BadRequest,
+    Caches,
+    Client,
+    Done,
     Forbidden,
     Invalid,
+    Key,
     KubeError,
+    Manifest,
     NotFound,
+    ObjectMeta,
+    Outcome,
+    Recorder,
+    Regarding,
+    Retry,
+    controller_of,
+    fields,
+    meta_of,
 )
-from kubecontroller.client.meta import Key, Manifest, ObjectMeta, controller_of, meta_of
-from kubecontroller.runtime.applier import Applier
-from kubecontroller.runtime.caches import Caches
-from kubecontroller.runtime.events import Recorder, Regarding
-from kubecontroller.runtime.logs import fields
-from kubecontroller.runtime.outcomes import Again, Done, Outcome, Retry
 from redis_operator.api.redis import Redis
 from redis_operator.api.redisfailover import RedisFailoverStatus
 from redis_operator.api.redisfailover_validation import load_redisfailover_status

@@ -12,11 +12,7 @@ from typing import Any, Final
 import msgspec
 from prometheus_client import Counter
 
-from kubecontroller.client.api import Client
-from kubecontroller.client.errors import Forbidden, NotFound
-from kubecontroller.client.meta import Key, Manifest
-from kubecontroller.runtime.applier import Applier
-from kubecontroller.runtime.events import Recorder, Regarding
+from kubecontroller import Applier, Client, Forbidden, Key, Manifest, NotFound, Recorder, Regarding
 from redis_operator.api.status import RedisStatus
 from redis_operator.operator.world import REDISES
 from redis_operator.planning.reporting.announcements import announcements

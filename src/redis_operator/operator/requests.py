@@ -8,10 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kubecontroller.client.api import Client
-from kubecontroller.client.errors import Conflict, Invalid, NotFound
-from kubecontroller.client.meta import Manifest
-from kubecontroller.client.patches import JsonPatch
+from kubecontroller import Client, Conflict, Invalid, JsonPatch, Manifest, NotFound
 from redis_operator.manifests.layouts import LAYOUTS
 from redis_operator.operator.wanted import PRIMARY_ANNOTATION, read_acceptance
 from redis_operator.operator.world import REDISES

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 
 from msgspec.structs import replace
 
-from kubecontroller.client.meta import Key
+from kubecontroller import Key
 from redis_operator.api.redis import Redis
 from redis_operator.manifests.facts import Facts, Passwords, Stage
 from redis_operator.manifests.layouts import layout_of

@@ -9,7 +9,7 @@ from enum import Enum
 
 from msgspec import Struct
 
-from kubecontroller.runtime.logs import Format
+from kubecontroller.runtime import Format
 from redis_operator import __version__
 
 __all__ = ["Settings", "WebhookCertificate", "read_settings"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from kubecontroller.client.api import Client
+from kubecontroller import Client
 from redis_operator.operator.objects.children import Children
 from redis_operator.operator.observe import Observer, Request
 from redis_operator.operator.passes import Pass

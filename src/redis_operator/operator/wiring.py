@@ -6,25 +6,29 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from kubecontroller.client.api import Client
-from kubecontroller.client.config import load
-from kubecontroller.client.http import HttpTransport
-from kubecontroller.client.meta import Key
-from kubecontroller.runtime.applier import Applier
-from kubecontroller.runtime.builder import ControllerBuilder
-from kubecontroller.runtime.caches import Caches
-from kubecontroller.runtime.changes import Change
-from kubecontroller.runtime.controller import URGENT_PRIORITY, Controller
-from kubecontroller.runtime.lease import LeaseSettings, default_identity
-from kubecontroller.runtime.manager import Manager
-from kubecontroller.runtime.metrics import Metrics
-from kubecontroller.runtime.secured import SecuredMetrics
-from kubecontroller.runtime.server import HealthServer
-from kubecontroller.runtime.triggers import (
-    any_of,
+from kubecontroller import (
+    Applier,
+    Caches,
+    Client,
+    Controller,
+    ControllerBuilder,
+    HealthServer,
+    HttpTransport,
+    Key,
+    LeaseSettings,
+    Manager,
+    Metrics,
     by_label,
-    itself,
+    load,
     mapped,
+)
+from kubecontroller.runtime import (
+    URGENT_PRIORITY,
+    Change,
+    SecuredMetrics,
+    any_of,
+    default_identity,
+    itself,
     spec_or_metadata_changed,
 )
 from redis_operator.manifests.names import DATABASE_LABEL, INTENT_ANNOTATION, MANAGER

@@ -14,8 +14,8 @@ from typing import Any, Final, TypeVar
 
 from msgspec import Struct, ValidationError, convert
 
-from kubecontroller.client.cluster import MetadataOnly
-from kubecontroller.client.meta import Key, Manifest, is_at_least, meta_of
+from kubecontroller import Caches, Key, Kind, Manager, Manifest, meta_of
+from kubecontroller.client import is_at_least
 from kubecontroller.client.objects import (
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
@@ -24,6 +24,7 @@ from kubecontroller.client.objects import (
     SERVICES,
     STATEFUL_SETS,
     STORAGE_CLASSES,
+    MetadataOnly,
     Node,
     PersistentVolumeClaim,
     Pod,
@@ -31,11 +32,7 @@ from kubecontroller.client.objects import (
     StatefulSet,
     StorageClass,
 )
-from kubecontroller.client.scheme import Kind
-from kubecontroller.runtime.caches import Caches
-from kubecontroller.runtime.changes import Change, Updated
-from kubecontroller.runtime.manager import Manager
-from kubecontroller.runtime.store import by_label
+from kubecontroller.runtime import Change, Updated, label_index
 from redis_operator.api.backup_storage import BackupStorage
 from redis_operator.api.redisbackupschedule import RedisBackupSchedule
 from redis_operator.manifests.names import DATABASE_LABEL
@@ -331,7 +328,7 @@ def _is_in(backup: Manifest, places: Iterable[_RestoredPlace]) -> bool:
     )
 
 
-_by_database: Final = by_label(DATABASE_LABEL)
+_by_database: Final = label_index(DATABASE_LABEL)
 
 
 def _labelled(manager: Manager, kind: Kind[T], namespaces: tuple[str, ...]) -> Caches[T]:

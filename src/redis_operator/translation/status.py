@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from kubecontroller.custom.conditions import dated
+from kubecontroller.custom import dated
 from redis_operator.api.metadata import Condition
 from redis_operator.api.redisfailover import RedisFailoverStatus
 from redis_operator.api.status import Phase, RedisStatus

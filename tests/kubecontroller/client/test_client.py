@@ -25,7 +25,7 @@ from kubecontroller.client.http import HttpTransport
 from kubecontroller.client.objects import PODS, STATEFUL_SETS
 from kubecontroller.client.patches import MergePatch
 from kubecontroller.client.request import Request, Response
-from kubecontroller.client.watch import Bookmark, Change, ChangeType
+from kubecontroller.client.watch import Bookmark, ChangeType, WatchedChange
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -139,7 +139,7 @@ async def test_an_object_of_twenty_megabytes_goes_both_ways(connect: Any) -> Non
     assert await client.create(PODS.plain(), big) == {**big, "apiVersion": "v1"}
     async with client.watch(PODS.plain()) as events:
         (event,) = [event async for event in events]
-    assert event == Change(ChangeType.ADDED, big)
+    assert event == WatchedChange(ChangeType.ADDED, big)
 
 
 def stream(*lines: bytes) -> Answer:
@@ -165,7 +165,7 @@ async def test_a_watch_gives_changes_and_bookmarks_until_the_server_ends_it(conn
     client = await connect(stream(text[:30], text[30:200], text[200:]))
     async with client.watch(PODS, resource_version="5") as events:
         got = [event async for event in events]
-    assert [type(event) for event in got] == [Change, Bookmark, Change]
+    assert [type(event) for event in got] == [WatchedChange, Bookmark, WatchedChange]
     assert got[1] == Bookmark("8")
 
 
@@ -211,7 +211,7 @@ async def test_garbage_in_a_watch_is_a_typed_error_after_the_good_events(connect
     good = msgspec.json.encode({"type": "ADDED", "object": pod("x")})
     client = await connect(stream(good + b"\n<html>oops</html>\n"))
     async with client.watch(PODS, namespace="a") as events:
-        assert isinstance(await anext(events), Change)
+        assert isinstance(await anext(events), WatchedChange)
         with pytest.raises(GarbledLine, match=r"/api/v1/namespaces/a/pods.*oops"):
             await anext(events)
 

@@ -9,7 +9,6 @@ from aiohttp import web
 
 from kubecontroller.client.access import Access
 from kubecontroller.client.api import Client
-from kubecontroller.client.cluster import CustomResourceDefinition, DefinitionSpec
 from kubecontroller.client.discovery import AGGREGATED, RestMapper
 from kubecontroller.client.errors import NoSuchKind, UndecodableObject
 from kubecontroller.client.http import HttpTransport
@@ -147,16 +146,10 @@ async def test_unknown_kinds_are_plain_values_in_the_preferred_version(mapper: R
     assert (await mapper.kind_for("g.org", "Thing", "v1")).version == "v1"
 
 
-@pytest.mark.parametrize("name", ["pods", "pod", "po", "Pod", "PODS"])
-async def test_resources_are_found_as_people_type_them(mapper: RestMapper, name: str) -> None:
-    assert await mapper.resource_for(name) is PODS
-
-
 async def test_a_kind_that_was_found_is_answered_from_memory(mapper: RestMapper, api: Api) -> None:
     await mapper.kind_for("g.org", "Thing")
     asked = len(api.asked)
     await mapper.kind_for("g.org", "Thing", "v1")
-    await mapper.resource_for("things", "g.org")
     assert len(api.asked) == asked
 
 
@@ -200,7 +193,7 @@ async def test_a_changed_definition_invalidates_its_group_and_its_misses(
     with pytest.raises(NoSuchKind):
         await mapper.kind_for("g.org", "New")
     api.groups["g.org"] = {"v3": [thing(responseKind={"kind": "New"})]}
-    mapper.note_definition(CustomResourceDefinition(spec=DefinitionSpec(group="g.org")))
+    mapper.forget("g.org")
     assert (await mapper.kind_for("g.org", "New")).version == "v3"
     with pytest.raises(NoSuchKind):
         await mapper.kind_for("g.org", "Thing")

@@ -28,7 +28,7 @@ from kubecontroller.client.errors import (
 from kubecontroller.client.execplugin import parse_credential
 from kubecontroller.client.objects import BUILTIN, PODS
 from kubecontroller.client.request import Response
-from kubecontroller.client.watch import Bookmark, Change, UnreadableChange, decode_line
+from kubecontroller.client.watch import Bookmark, UnreadableChange, WatchedChange, decode_line
 
 NAMES = [
     "apiVersion",
@@ -102,14 +102,14 @@ def test_any_kubeconfig_is_used_or_refused_by_name(value: Any, context: str) -> 
 def test_any_line_of_a_watch_is_an_event_or_a_typed_error(line: bytes, kind: Any) -> None:
     with suppress(KubeError):
         event = decode_line(kind, line, path="/p")
-        assert isinstance(event, Change | UnreadableChange | Bookmark)
+        assert isinstance(event, WatchedChange | UnreadableChange | Bookmark)
 
 
 @given(st.sampled_from(WORDS[:4]), VALUES)
 def test_any_object_in_an_event_is_decoded_or_a_typed_error(kind: str, value: Any) -> None:
     with suppress(KubeError):
         event = decode_line(PODS, encoded({"type": kind, "object": value}))
-        assert isinstance(event, Change | UnreadableChange | Bookmark)
+        assert isinstance(event, WatchedChange | UnreadableChange | Bookmark)
 
 
 @given(BODIES)

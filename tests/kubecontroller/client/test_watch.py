@@ -15,9 +15,9 @@ from kubecontroller.client.objects import PODS
 from kubecontroller.client.scheme import Kind
 from kubecontroller.client.watch import (
     Bookmark,
-    Change,
     ChangeType,
     UnreadableChange,
+    WatchedChange,
     decode_line,
 )
 
@@ -38,14 +38,14 @@ def line(kind: str, value: object) -> bytes:
 def test_changes_carry_the_object_however_the_line_is_written(kind: str, spaces: bytes) -> None:
     text = line(kind, {"metadata": {"name": "a", "uid": "u"}}).replace(b":", b":" + spaces)
     event = decode_line(PODS, text)
-    assert isinstance(event, Change)
+    assert isinstance(event, WatchedChange)
     assert event.type is ChangeType(kind)
     assert (event.object.metadata.name, event.object.metadata.uid) == ("a", "u")
 
 
 def test_plain_kinds_get_the_whole_object() -> None:
     event = decode_line(PODS.plain(), line("ADDED", {"kind": "Pod", "x": [1, None]}))
-    assert event == Change(ChangeType.ADDED, {"kind": "Pod", "x": [1, None]})
+    assert event == WatchedChange(ChangeType.ADDED, {"kind": "Pod", "x": [1, None]})
 
 
 def test_a_bookmark_says_how_far_the_stream_is() -> None:
@@ -127,7 +127,7 @@ def test_an_object_that_has_no_name_is_a_typed_error() -> None:
 
 def test_an_object_without_uid_is_still_delivered() -> None:
     event = decode_line(PODS, line("ADDED", {"metadata": {"name": "a"}}))
-    assert isinstance(event, Change)
+    assert isinstance(event, WatchedChange)
     assert event.object.metadata.uid == ""
 
 

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from kubecontroller.client.patches import MergePatch
-from kubecontroller.runtime.applier import Applier, claim_fields
+from kubecontroller.runtime.applier import Applier
 from kubecontroller.runtime.consistency import Consistency
 
 STAMP = "redisoperator.dev/stamp"
@@ -136,37 +136,3 @@ async def test_every_write_is_noted_for_reading_our_own_writes(server, client, k
     assert "configmaps" in consistency.limitation(("default", "owner"))
     await applier.apply_status(kind, ("default", "a"), {"x": 1}, observed=None)
     assert consistency.limitation(("default", "a")) is not None
-
-
-def entry(manager: str, operation: str, fields: dict, **more) -> dict:
-    return {
-        "manager": manager, "operation": operation, "apiVersion": "v1", "fieldsV1": fields, **more
-    }  # fmt: skip
-
-
-def live(*entries: dict) -> dict:
-    return {"metadata": {"resourceVersion": "7", "managedFields": list(entries)}}
-
-
-def test_fields_of_client_side_applies_are_taken_over_once():
-    patch = claim_fields(
-        live(
-            entry("kubectl-client-side-apply", "Update", {"f:data": {"f:old": {}}}),
-            entry("us", "Apply", {"f:data": {"f:new": {}}}),
-            entry("kubelet", "Update", {"f:status": {}}, subresource="status"),
-        ),
-        "us",
-    )
-    assert patch is not None
-    test, change = patch.operations
-    assert test == {"op": "test", "path": "/metadata/resourceVersion", "value": "7"}
-    ours, theirs = change["value"]
-    assert ours["fieldsV1"] == {"f:data": {"f:old": {}, "f:new": {}}}
-    assert (ours["manager"], ours["operation"]) == ("us", "Apply")
-    assert theirs["manager"] == "kubelet"
-    assert claim_fields(live(ours, theirs), "us") is None
-
-
-def test_there_is_nothing_to_take_over_from_others():
-    assert claim_fields(live(entry("someone", "Update", {"f:data": {}})), "us") is None
-    assert claim_fields({"metadata": {}}, "us") is None

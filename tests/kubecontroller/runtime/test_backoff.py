@@ -6,10 +6,7 @@ import pytest
 
 from kubecontroller.runtime.backoff import (
     Backoff,
-    Bucket,
     ItemExponential,
-    MaxOf,
-    default_limiter,
 )
 
 
@@ -46,38 +43,6 @@ def test_jitter_adds_up_to_its_share_and_never_shortens_a_wait():
 def test_jitter_without_randomness_is_refused_with_what_to_do():
     with pytest.raises(ValueError, match="pass random="):
         ItemExponential(jitter=0.1)
-
-
-def test_the_bucket_reserves_tokens_of_the_future_instead_of_refusing():
-    now = 0.0
-    bucket = Bucket[str](rate=10, burst=3, clock=lambda: now)
-    waits = [bucket.when("a") for _ in range(6)]
-    assert waits == pytest.approx([0, 0, 0, 0.1, 0.2, 0.3])
-    now = 0.3
-    assert bucket.when("a") == pytest.approx(0.1)
-    now = 100.0
-    assert [bucket.when("a") for _ in range(4)] == pytest.approx([0, 0, 0, 0.1])
-
-
-def test_a_bucket_without_rate_is_refused():
-    with pytest.raises(ValueError, match="rate is 0"):
-        Bucket(rate=0, clock=lambda: 0.0)
-
-
-def test_the_longest_wait_of_several_limiters_counts_and_all_are_asked():
-    one, other = ItemExponential[str](base=1, cap=9), ItemExponential[str](base=2, cap=3)
-    both = MaxOf(one, other)
-    assert [both.when("a") for _ in range(3)] == [2, 3, 4]
-    assert (one.failures("a"), other.failures("a"), both.failures("a")) == (3, 3, 3)
-    both.forget("a")
-    assert (one.failures("a"), other.failures("a")) == (0, 0)
-
-
-def test_the_classic_default_is_the_longest_of_exponential_and_bucket():
-    limiter = default_limiter(lambda: 0.0)
-    waits = [limiter.when(f"item-{n}") for n in range(102)]
-    assert waits[0] == 0.005
-    assert waits[-1] == pytest.approx(0.2)
 
 
 def test_stream_backoff_goes_from_800_ms_to_30_s_and_jitter_doubles_at_most():

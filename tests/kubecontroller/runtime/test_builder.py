@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from kubecontroller import Done, Manager, Outcome
 from kubecontroller.client.api import Client
 from kubecontroller.client.errors import Conflict
 from kubecontroller.client.meta import Key
 from kubecontroller.client.patches import MergePatch
 from kubecontroller.client.scheme import Kind
-from kubecontroller.runtime import Done, Manager, Outcome
 from kubecontroller.runtime.applier import Applier
 from kubecontroller.runtime.builder import ControllerBuilder
 from kubecontroller.runtime.changes import Added, Updated

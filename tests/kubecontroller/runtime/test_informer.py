@@ -10,7 +10,7 @@ import pytest
 from kubecontroller.client.errors import ConnectionFailed
 from kubecontroller.runtime.changes import Added, Updated
 from kubecontroller.runtime.informer import Informer
-from kubecontroller.runtime.store import by_label
+from kubecontroller.runtime.store import label_index
 
 
 def told(changes: list[Any]) -> list[tuple[str, str]]:
@@ -338,7 +338,7 @@ async def test_objects_are_found_by_namespace_owner_and_label(client, kind, mani
     owner = {"apiVersion": "v1", "kind": "X", "name": "o", "uid": "u-1", "controller": True}
     await client.create(kind, manifest("a", ownerReferences=[owner], labels={"app": "x"}))
     await client.create(kind, manifest("b", namespace="other", labels={"app": "x"}))
-    informer = Informer(client, kind, indexes={"app": by_label("app")})
+    informer = Informer(client, kind, indexes={"app": label_index("app")})
     async with running(informer.run()):
         await informer.wait_synced()
         cache = informer.cache

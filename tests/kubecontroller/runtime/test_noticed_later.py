@@ -128,9 +128,7 @@ def test_a_watch_that_is_gone_is_listed_again_at_once_where_it_had_lived(
     opened: float, events: int, *, waits: bool
 ) -> None:
     state = Watching("5", opened=opened, events=events)
-    after, wait = after_error(
-        state, Gone("gone", status=410), now=1000.0, internal_error_window=0.0
-    )
+    after, wait = after_error(state, Gone("gone", status=410), now=1000.0)
     assert (isinstance(after, Unlisted), wait) == (True, waits)
 
 
@@ -143,19 +141,6 @@ async def test_a_queue_that_stops_at_once_drops_what_waits() -> None:
     queue.shut_down_now()
     assert queue._timer is None
     assert queue._waiting == {}
-
-
-async def test_a_queue_is_drained_only_when_all_that_was_ready_is_done() -> None:
-    queue: WorkQueue[str] = WorkQueue()
-    queue.add("one")
-    draining = asyncio.create_task(queue.shut_down_and_drain())
-    await asyncio.sleep(0)
-    assert not draining.done()
-    key = await queue.get()
-    await asyncio.sleep(0)
-    assert not draining.done()
-    queue.done(key)
-    await draining
 
 
 async def test_a_delay_that_changes_nothing_is_not_queued_twice() -> None:

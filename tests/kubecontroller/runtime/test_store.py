@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kubecontroller.client.meta import ObjectMeta, OwnerReference, Projected
-from kubecontroller.runtime.store import Store, by_controller, by_label, by_namespace, by_owner
+from kubecontroller.runtime.store import Store, by_namespace, by_owner, label_index
 
 
 def obj(name: str, namespace: str = "d", **meta) -> Projected:
@@ -15,7 +15,7 @@ def put(store: Store[Projected], thing: Projected) -> None:
 
 
 def test_an_index_follows_an_object_whose_value_changes():
-    store = Store[Projected]({"app": by_label("app")})
+    store = Store[Projected]({"app": label_index("app")})
     put(store, obj("a", labels={"app": "x"}))
     put(store, obj("a", labels={"app": "y"}))
     assert store.reader.find("app", ("d", "x")) == []
@@ -23,7 +23,7 @@ def test_an_index_follows_an_object_whose_value_changes():
 
 
 def test_an_object_without_a_value_is_not_in_the_index_and_none_is_left_behind():
-    store = Store[Projected]({"app": by_label("app")})
+    store = Store[Projected]({"app": label_index("app")})
     put(store, obj("a", labels={"app": "x"}))
     put(store, obj("a"))
     assert store._found["app"] == {}
@@ -31,13 +31,11 @@ def test_an_object_without_a_value_is_not_in_the_index_and_none_is_left_behind()
     assert len(store.reader) == 0
 
 
-def test_owners_are_found_by_uid_and_controllers_apart():
+def test_owners_are_found_by_uid():
     owners = (OwnerReference(uid="1", controller=True), OwnerReference(uid="2"))
-    store = Store[Projected]({"owner": by_owner, "controller": by_controller})
+    store = Store[Projected]({"owner": by_owner})
     put(store, obj("a", owner_references=owners))
     assert store.reader.find_keys("owner", "2") == [("d", "a")]
-    assert store.reader.find_keys("controller", "1") == [("d", "a")]
-    assert store.reader.find_keys("controller", "2") == []
 
 
 def test_an_index_added_late_holds_what_is_there():
@@ -75,7 +73,7 @@ def test_readers_cannot_write():
 
 
 def test_plain_values_are_indexed_too():
-    store = Store[dict]({"app": by_label("app"), "namespace": by_namespace})
+    store = Store[dict]({"app": label_index("app"), "namespace": by_namespace})
     store.put(("d", "a"), {"metadata": {"name": "a", "namespace": "d", "labels": {"app": "x"}}})
     assert store.reader.find_keys("app", ("d", "x")) == [("d", "a")]
     assert ("d", "a") in store.reader

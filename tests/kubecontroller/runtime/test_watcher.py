@@ -23,7 +23,7 @@ from kubecontroller.client.errors import (
     TooManyRequests,
 )
 from kubecontroller.client.meta import ObjectMeta, Projected
-from kubecontroller.client.watch import Bookmark, Change, ChangeType
+from kubecontroller.client.watch import Bookmark, ChangeType, WatchedChange
 from kubecontroller.runtime.watch_states import (
     Applied,
     Failed,
@@ -45,16 +45,16 @@ def obj(name: str, version: str) -> Projected:
     return Projected(metadata=ObjectMeta(name=name, namespace="d", resource_version=version))
 
 
-def added(name: str, version: str) -> Change[Projected]:
-    return Change(ChangeType.ADDED, obj(name, version))
+def added(name: str, version: str) -> WatchedChange[Projected]:
+    return WatchedChange(ChangeType.ADDED, obj(name, version))
 
 
-def modified(name: str, version: str) -> Change[Projected]:
-    return Change(ChangeType.MODIFIED, obj(name, version))
+def modified(name: str, version: str) -> WatchedChange[Projected]:
+    return WatchedChange(ChangeType.MODIFIED, obj(name, version))
 
 
-def deleted(name: str, version: str) -> Change[Projected]:
-    return Change(ChangeType.DELETED, obj(name, version))
+def deleted(name: str, version: str) -> WatchedChange[Projected]:
+    return WatchedChange(ChangeType.DELETED, obj(name, version))
 
 
 EXPIRED = Expired("too old", status=410, reason="Expired")
@@ -272,15 +272,6 @@ async def test_a_server_that_says_how_long_to_wait_is_waited_for():
     script = Script(Page((), "5"), busy, [2])
     _, states = await play(script)
     assert any(isinstance(s, Waiting) and s.seconds == 17 for s in states)
-
-
-async def test_an_internal_error_in_the_stream_may_be_retried_for_a_while_before_a_list():
-    broken = ServerError("etcd", status=500, reason="InternalError")
-    script = Script(Page((), "5"), [2, broken], [2, broken], [2, broken], Page((), "8"), [2])
-    await play(script, internal_error_window=5)
-    assert [verb for verb, _ in script.asked] == [
-        "list", "watch", "watch", "watch", "list", "watch",
-    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -247,29 +247,14 @@ async def test_done_without_get_is_refused_with_what_to_do():
 # §6.1.5
 
 
-async def test_shutting_down_with_drain_waits_for_the_keys_being_worked():
-    queue = WorkQueue[str]()
-    queue.add("a")
-    key = await queue.get()
-    queue.add("a")  # again, while worked
-    drained = asyncio.create_task(queue.shut_down_and_drain())
-    await asyncio.sleep(1)
-    assert not drained.done()
-    queue.done(key)
-    await asyncio.sleep(1)
-    assert not drained.done()
-    assert await queue.get() == "a"
-    queue.done("a")
-    await drained
-
-
-async def test_shutting_down_without_drain_returns_at_once():
+async def test_shutting_down_returns_at_once():
     queue = WorkQueue[str]()
     queue.add("a")
     key = await queue.get()
     queue.shut_down()
-    assert queue.is_stopping
+    queue.add("b")  # not taken any more
     queue.done(key)
+    assert len(queue) == 0
 
 
 # §6.1.6

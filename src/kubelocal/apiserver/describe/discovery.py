@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from base64 import b64encode
 
-from kubecontroller.client.request import Response
+from kubecontroller.client import Response
 from kubelocal.apiserver.format.bodies import wanted
 from kubelocal.apiserver.kinds.table import Registry, Resource, Subresource
 from kubelocal.apiserver.storage.entries import Object, encode

@@ -10,7 +10,7 @@ import hashlib
 from functools import cache
 from typing import Any
 
-from kubecontroller.client.request import Response
+from kubecontroller.client import Response
 from kubelocal.apiserver.describe.discovery import VERSION, Discovery
 from kubelocal.apiserver.kinds.schemas import published
 from kubelocal.apiserver.kinds.table import Registry, Resource

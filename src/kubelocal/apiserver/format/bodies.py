@@ -15,13 +15,7 @@ from typing import Any
 
 import msgspec
 
-from kubecontroller.client.request import (
-    APPLY_PATCH,
-    JSON_PATCH,
-    MERGE_PATCH,
-    STRATEGIC_PATCH,
-    Response,
-)
+from kubecontroller.client import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Response
 from kubelocal.apiserver.calls import Call
 from kubelocal.apiserver.errors import (
     StatusError,

@@ -13,7 +13,7 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, cast
 
-from kubecontroller.client.request import Response
+from kubecontroller.client import Response
 from kubelocal.apiserver.calls import Answer, CallWebhook, Connect, Steps, User
 from kubelocal.apiserver.errors import StatusError, too_large
 from kubelocal.apiserver.format.bodies import LIMIT, refusal

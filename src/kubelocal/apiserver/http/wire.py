@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from msgspec import Struct
 
-from kubecontroller.client.request import Request
+from kubecontroller.client import Request
 
 __all__ = ["BadRequest", "Message", "RequestReader", "chunk", "head", "last_chunk"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kubecontroller.custom.conditions import with_condition
+from kubecontroller import with_condition
 from kubelocal.apiserver.core import Core
 from kubelocal.apiserver.kinds.table import Resource, Subresource, Version
 from kubelocal.apiserver.lifecycle.namespaces import discard

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import msgspec
 
-from kubecontroller.runtime.logs import fields
+from kubecontroller import fields
 from kubelocal.apiserver.storage.sqlite import SqliteJournal, StateError, open_store
 from kubelocal.apiserver.storage.store import Change, Entry, Store
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from kubecontroller.client.request import Response
+from kubecontroller.client import Response
 from kubelocal.apiserver.admission.chain import Admission, Review
 from kubelocal.apiserver.calls import Call, Steps
 from kubelocal.apiserver.core import Core

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from kubecontroller.client.request import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
+from kubecontroller.client import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 from kubelocal.apiserver.apply.merge import ApplyConflict, ApplyError, apply
 from kubelocal.apiserver.apply.ownership import ignored_by
 from kubelocal.apiserver.calls import Call

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from kubecontroller.client.request import Response
-from kubecontroller.custom.conditions import with_condition
+from kubecontroller import with_condition
+from kubecontroller.client import Response
 from kubelocal.apiserver.calls import Call, Steps
 from kubelocal.apiserver.core import Core
 from kubelocal.apiserver.errors import (

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from kubecontroller.client.request import Response
+from kubecontroller.client import Response
 from kubelocal.apiserver.calls import Call
 from kubelocal.apiserver.causes import Cause, forbidden, not_supported
 from kubelocal.apiserver.custom.schema import at_version

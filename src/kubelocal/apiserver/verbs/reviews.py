@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubecontroller.client.request import Response
+from kubecontroller.client import Response
 from kubelocal.apiserver.access.rbac import Attributes, Authorizer
 from kubelocal.apiserver.access.tokens import AUDIENCE, Tokens
 from kubelocal.apiserver.calls import Call, User

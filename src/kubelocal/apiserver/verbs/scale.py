@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from kubecontroller.client.request import APPLY_PATCH, Response
+from kubecontroller.client import APPLY_PATCH, Response
 from kubelocal.apiserver.calls import Call, Steps
 from kubelocal.apiserver.causes import invalid as invalid_cause
 from kubelocal.apiserver.core import Core

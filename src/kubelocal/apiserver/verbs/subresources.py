@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from kubecontroller.client.request import Response
+from kubecontroller.client import Response
 from kubelocal.apiserver.access.tokens import AUDIENCE, Tokens
 from kubelocal.apiserver.calls import Answer, Call, Connect, Steps
 from kubelocal.apiserver.causes import invalid as invalid_cause

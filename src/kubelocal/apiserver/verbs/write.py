@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kubecontroller.client.request import Response
+from kubecontroller.client import Response
 from kubelocal.apiserver.admission.chain import Admission, Review
 from kubelocal.apiserver.apply.ownership import owned_after
 from kubelocal.apiserver.calls import Call, Steps

@@ -6,11 +6,8 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from kubecontroller.client.api import Client
-from kubecontroller.client.meta import Manifest
-from kubecontroller.client.scheme import Kind
-from kubecontroller.runtime.changes import Added, Change, Deleted, Updated
-from kubecontroller.runtime.informer import Informer
+from kubecontroller import Client, Informer, Kind, Manifest
+from kubecontroller.runtime import Added, Change, Deleted, Updated
 from kubelocal.apiserver.kinds.table import BUILT_IN
 from kubelocal.controllers.engine.view import Obj
 

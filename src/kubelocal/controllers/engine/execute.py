@@ -10,10 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import assert_never
 
-from kubecontroller.client.errors import AlreadyExists, ApiError, Conflict, NotFound
-from kubecontroller.client.meta import Manifest, meta_of
-from kubecontroller.client.scheme import Kind
-from kubecontroller.runtime.outcomes import Done, Outcome, Retry
+from kubecontroller import (
+    AlreadyExists,
+    ApiError,
+    Conflict,
+    Done,
+    Kind,
+    Manifest,
+    NotFound,
+    Outcome,
+    Retry,
+    meta_of,
+)
 from kubelocal.controllers.engine.caches import Caches
 from kubelocal.controllers.engine.view import (
     Bind,

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from kubecontroller.custom.conditions import with_condition
+from kubecontroller import with_condition
 from kubelocal.apiserver.kinds.quantities import amount
 from kubelocal.controllers.engine.pods import condition, is_deleting
 from kubelocal.controllers.engine.view import (

@@ -12,7 +12,7 @@ from math import ceil, floor
 
 from msgspec import Struct
 
-from kubecontroller.custom.conditions import with_condition
+from kubecontroller import with_condition
 from kubelocal.controllers.engine.pods import condition, is_deleting, short_hash
 from kubelocal.controllers.engine.view import (
     Change,

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from kubecontroller.custom.conditions import with_condition
+from kubecontroller import with_condition
 from kubelocal.controllers.engine.pods import condition, is_deleting, is_ready, pod_from_template
 from kubelocal.controllers.engine.view import (
     Change,

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from kubecontroller.client.errors import Conflict, KubeError, NotFound
+from kubecontroller import Conflict, KubeError, NotFound
 from kubelocal.node.addresses import AddressPool, hosts_text
 from kubelocal.node.api import Cluster
 from kubelocal.node.environment.downward import NodeFacts

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from kubecontroller.custom.conditions import dated
+from kubecontroller.custom import dated
 from kubelocal.apiserver.objects.prepare import quality_of_service
 from kubelocal.node.pod.states import Container, Role, Running, Terminated, Waiting, instant
 

@@ -11,9 +11,7 @@ from typing import Any
 
 import msgspec
 
-from kubecontroller.client.api import Client
-from kubecontroller.client.errors import NotFound
-from kubecontroller.client.meta import Manifest
+from kubecontroller import Client, Manifest, MergePatch, NotFound, Propagation
 from kubecontroller.client.objects import (
     CONFIG_MAPS,
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -21,8 +19,6 @@ from kubecontroller.client.objects import (
     JOBS,
     PODS,
 )
-from kubecontroller.client.patches import MergePatch
-from kubecontroller.client.verbs import Propagation
 from redis_operator.install.installer import Installer, InstallError, Tell, kind_of, persistent
 from redis_operator.install.inventory import item_of
 from redis_operator.install.objects import objects

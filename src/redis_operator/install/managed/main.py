@@ -13,21 +13,30 @@ from typing import Any, Final
 
 import msgspec
 
-from kubecontroller.client.api import Client
-from kubecontroller.client.config import load
-from kubecontroller.client.errors import KubeError
-from kubecontroller.client.http import HttpTransport
-from kubecontroller.client.meta import Key
+from kubecontroller import (
+    Applier,
+    Client,
+    Controller,
+    HealthServer,
+    HttpTransport,
+    Key,
+    KubeError,
+    LeaseSettings,
+    Manager,
+    Metrics,
+    load,
+    set_up,
+)
 from kubecontroller.client.objects import CONFIG_MAPS, DEPLOYMENTS, JOBS, NAMESPACES
-from kubecontroller.runtime.applier import Applier
-from kubecontroller.runtime.changes import Change
-from kubecontroller.runtime.controller import CachesNotSynced, Controller, Watch
-from kubecontroller.runtime.election import LeadershipLost
-from kubecontroller.runtime.lease import LeaseSettings, default_identity
-from kubecontroller.runtime.logs import Format, set_up
-from kubecontroller.runtime.manager import Manager
-from kubecontroller.runtime.metrics import Metrics
-from kubecontroller.runtime.server import CannotServe, HealthServer
+from kubecontroller.runtime import (
+    CachesNotSynced,
+    CannotServe,
+    Change,
+    Format,
+    LeadershipLost,
+    Watch,
+    default_identity,
+)
 from redis_operator.install.installer import FIELD_MANAGER
 from redis_operator.install.options import DEFAULT_NAMESPACE, Options
 from redis_operator.install.strategy import generate, name_of, written

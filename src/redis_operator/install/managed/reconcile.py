@@ -18,25 +18,29 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from kubecontroller.client.api import Client
-from kubecontroller.client.errors import (
+from kubecontroller import (
+    Again,
     AlreadyExists,
     ApiError,
+    Applier,
     BadRequest,
+    Client,
     Conflict,
+    Done,
+    Finalizer,
     Forbidden,
     Invalid,
+    Key,
+    Kind,
     KubeError,
+    Manifest,
     NotFound,
+    Outcome,
+    Propagation,
+    Retry,
+    meta_of,
 )
-from kubecontroller.client.meta import Key, Manifest, meta_of
-from kubecontroller.client.objects import CONFIG_MAPS, DEPLOYMENTS, JOBS, PODS
-from kubecontroller.client.scheme import Kind
-from kubecontroller.client.verbs import Propagation
-from kubecontroller.client.workloads import Job
-from kubecontroller.runtime.applier import Applier
-from kubecontroller.runtime.finalizers import Finalizer
-from kubecontroller.runtime.outcomes import Again, Done, Outcome, Retry
+from kubecontroller.client.objects import CONFIG_MAPS, DEPLOYMENTS, JOBS, PODS, Job
 from redis_operator.api.redisoperator import (
     ComponentStatus,
     InstallationPhase,

@@ -9,9 +9,9 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from kubecontroller.client.meta import Manifest
-from kubecontroller.client.workloads import Deployment
-from kubecontroller.custom.conditions import dated
+from kubecontroller import Manifest
+from kubecontroller.client.objects import Deployment
+from kubecontroller.custom import dated
 from redis_operator.api.metadata import Condition
 from redis_operator.api.redisoperator import (
     ComponentStatus,

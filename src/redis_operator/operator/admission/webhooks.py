@@ -11,28 +11,33 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
-from kubecontroller.client.api import Client
-from kubecontroller.client.errors import KubeError, NotFound
-from kubecontroller.client.meta import Key, Manifest, ObjectMeta, controller_of, meta_of
-from kubecontroller.client.scheme import Kind
-from kubecontroller.runtime.certkeeper import webhook_target
-from kubecontroller.runtime.events import Regarding
-from kubecontroller.runtime.issued import IssuedCertificate
-from kubecontroller.runtime.manager import Manager
-from kubecontroller.runtime.serving import (
-    VALIDATING,
-    Certificate,
+from kubecontroller import (
+    Client,
+    Key,
+    Kind,
+    KubeError,
+    Manager,
+    Manifest,
+    NotFound,
+    ObjectMeta,
+    Regarding,
+    controller_of,
+    meta_of,
     serve_webhooks,
-    serve_with,
 )
-from kubecontroller.runtime.webhook import (
+from kubecontroller.runtime import (
+    VALIDATING,
     Admission,
     AdmissionRequest,
     Admit,
     Allowed,
     Cause,
+    Certificate,
     Denied,
+    IssuedCertificate,
     WebhookServer,
+    serve_with,
+    webhook_target,
 )
 from redis_operator.api.redis import Redis
 from redis_operator.api.shape import Problem

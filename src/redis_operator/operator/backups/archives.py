@@ -14,14 +14,24 @@ from functools import partial
 from msgspec import Struct
 from msgspec.structs import replace
 
-from kubecontroller.client.api import Client
-from kubecontroller.client.errors import BadRequest, Conflict, Forbidden, Invalid, NotFound
-from kubecontroller.client.meta import Key, Manifest, ObjectMeta, controller_of, meta_of
+from kubecontroller import (
+    Applier,
+    BadRequest,
+    Client,
+    Conflict,
+    Forbidden,
+    Invalid,
+    Key,
+    Manifest,
+    MergePatch,
+    NotFound,
+    NotOwned,
+    ObjectMeta,
+    Propagation,
+    controller_of,
+    meta_of,
+)
 from kubecontroller.client.objects import CONFIG_MAPS, DEPLOYMENTS, PODS, Pod
-from kubecontroller.client.patches import MergePatch
-from kubecontroller.client.verbs import Propagation
-from kubecontroller.runtime.applier import Applier
-from kubecontroller.runtime.owners import NotOwned
 from redis_operator.api.redis import Redis
 from redis_operator.api.redisbackupschedule import RedisBackupSchedule, RedisBackupScheduleStatus
 from redis_operator.api.validation import load

@@ -17,24 +17,31 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from kubecontroller.client.api import Client
-from kubecontroller.client.errors import (
+from kubecontroller import (
+    Again,
     AlreadyExists,
+    Applier,
     BadRequest,
+    Client,
     Conflict,
+    Done,
     Forbidden,
     Invalid,
+    Key,
     KubeError,
+    Manifest,
     NotFound,
+    Outcome,
+    Propagation,
+    Recorder,
+    Regarding,
+    Retry,
+    controller_of,
+    fields,
+    meta_of,
+    with_condition,
 )
-from kubecontroller.client.meta import Key, Manifest, controller_of, meta_of
 from kubecontroller.client.objects import JOBS
-from kubecontroller.client.verbs import Propagation
-from kubecontroller.custom.conditions import with_condition
-from kubecontroller.runtime.applier import Applier
-from kubecontroller.runtime.events import Recorder, Regarding
-from kubecontroller.runtime.logs import fields
-from kubecontroller.runtime.outcomes import Again, Done, Outcome, Retry
 from redis_operator.api.metadata import Condition
 from redis_operator.api.redis import Redis
 from redis_operator.api.redisbackup import BackupPhase, RedisBackup, RedisBackupStatus

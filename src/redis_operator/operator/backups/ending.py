@@ -14,20 +14,24 @@ from typing import Final
 
 from msgspec import Struct
 
-from kubecontroller.client.api import Client
-from kubecontroller.client.errors import (
+from kubecontroller import (
+    Again,
     AlreadyExists,
     BadRequest,
+    Client,
+    Done,
     Forbidden,
     Invalid,
+    Key,
+    Manifest,
     NotFound,
+    Outcome,
+    Propagation,
+    Recorder,
+    Regarding,
 )
-from kubecontroller.client.meta import Key, Manifest
 from kubecontroller.client.objects import JOBS
-from kubecontroller.client.verbs import Propagation
-from kubecontroller.runtime.events import Recorder, Regarding
-from kubecontroller.runtime.finalizers import add_finalizer, has_finalizer, remove_finalizer
-from kubecontroller.runtime.outcomes import Again, Done, Outcome
+from kubecontroller.runtime import add_finalizer, has_finalizer, remove_finalizer
 from redis_operator.api.redisbackup import RedisBackup, RedisBackupStatus
 from redis_operator.manifests.workers import BACKUP_UID_LABEL, delete_job
 from redis_operator.operator.world import REDIS_BACKUPS, World

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from kubecontroller.client.objects import Job, Pod
-from kubecontroller.client.workloads import Terminated
+from kubecontroller.client.objects import Job, Pod, Terminated
 from redis_operator.api.redis import Redis
 from redis_operator.api.status import ShardStatus
 from redis_operator.backup.task import Target

@@ -11,17 +11,17 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from kubecontroller.client.api import Client
-from kubecontroller.client.errors import (
+from kubecontroller import (
     AlreadyExists,
     BadRequest,
+    Client,
     Conflict,
     Forbidden,
     Invalid,
     NotFound,
+    Propagation,
 )
 from kubecontroller.client.objects import JOBS
-from kubecontroller.client.verbs import Propagation
 from redis_operator.api.redisbackupschedule import RedisBackupSchedule, RedisBackupScheduleStatus
 from redis_operator.manifests.workers import point_job, point_job_name
 from redis_operator.operator.world import World

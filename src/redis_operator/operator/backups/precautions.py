@@ -6,9 +6,7 @@ from contextlib import suppress
 
 from msgspec import Struct
 
-from kubecontroller.client.api import Client
-from kubecontroller.client.errors import AlreadyExists, Forbidden, KubeError
-from kubecontroller.client.meta import Key, Manifest, meta_of
+from kubecontroller import AlreadyExists, Client, Forbidden, Key, KubeError, Manifest, meta_of
 from redis_operator.api.metadata import Condition
 from redis_operator.api.redis import Redis
 from redis_operator.api.redisbackup import RedisBackupStatus

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from kubecontroller.client.meta import Key, Manifest, meta_of
+from kubecontroller import Key, Manifest, meta_of
 from redis_operator.api.redis import Redis
 from redis_operator.api.redisrestore import RedisRestoreStatus, RestorePhase
 from redis_operator.api.redisrestore_validation import load_redisrestore_status

@@ -14,22 +14,29 @@ from datetime import UTC, datetime
 from msgspec import Struct
 from msgspec.structs import replace
 
-from kubecontroller.client.api import Client
-from kubecontroller.client.errors import (
+from kubecontroller import (
+    Again,
     AlreadyExists,
     BadRequest,
+    Client,
     Conflict,
+    Done,
     Forbidden,
     Invalid,
+    Key,
     KubeError,
+    Manifest,
     NotFound,
+    Outcome,
+    Propagation,
+    Recorder,
+    Regarding,
+    Retry,
+    controller_of,
+    fields,
+    meta_of,
 )
-from kubecontroller.client.meta import Key, Manifest, controller_of, meta_of
 from kubecontroller.client.objects import JOBS, Job
-from kubecontroller.client.verbs import Propagation
-from kubecontroller.runtime.events import Recorder, Regarding
-from kubecontroller.runtime.logs import fields
-from kubecontroller.runtime.outcomes import Again, Done, Outcome, Retry
 from redis_operator.api.backup_storage import BackupEncryption, BackupStorage
 from redis_operator.api.redis import BootstrapFromBackup, Redis
 from redis_operator.api.redisbackup import BackupPhase, RedisBackup

@@ -15,21 +15,27 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from kubecontroller.client.api import Client
-from kubecontroller.client.errors import (
+from kubecontroller import (
+    Again,
     AlreadyExists,
+    Applier,
     BadRequest,
+    Client,
     Conflict,
+    Done,
     Forbidden,
     Invalid,
+    Key,
     KubeError,
+    Manifest,
     NotFound,
+    Outcome,
+    Recorder,
+    Regarding,
+    Retry,
+    meta_of,
+    with_condition,
 )
-from kubecontroller.client.meta import Key, Manifest, meta_of
-from kubecontroller.custom.conditions import with_condition
-from kubecontroller.runtime.applier import Applier
-from kubecontroller.runtime.events import Recorder, Regarding
-from kubecontroller.runtime.outcomes import Again, Done, Outcome, Retry
 from redis_operator.api.cron import Cron, read_cron
 from redis_operator.api.metadata import Condition, Metadata
 from redis_operator.api.redisbackup import BackupPhase

@@ -5,12 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
-from kubecontroller.client.meta import Key, Manifest, meta_of
+from kubecontroller import (
+    Controller,
+    ControllerBuilder,
+    Key,
+    Manager,
+    Manifest,
+    by_label,
+    mapped,
+    meta_of,
+)
 from kubecontroller.client.objects import Pod
-from kubecontroller.runtime.builder import ControllerBuilder
-from kubecontroller.runtime.controller import Controller
-from kubecontroller.runtime.manager import Manager
-from kubecontroller.runtime.triggers import by_label, mapped
 from redis_operator.backup.task import Progress, Told
 from redis_operator.manifests.names import (
     ARCHIVE_LABEL,

@@ -9,7 +9,7 @@ from datetime import datetime
 import msgspec
 from msgspec import Struct
 
-from kubecontroller.client.meta import Key, controller_of
+from kubecontroller import Caches, Key, Manager, controller_of
 from kubecontroller.client.objects import (
     CONFIG_MAPS,
     DEPLOYMENTS,
@@ -19,10 +19,8 @@ from kubecontroller.client.objects import (
     Deployment,
     Job,
     Pod,
+    Terminated,
 )
-from kubecontroller.client.workloads import Terminated
-from kubecontroller.runtime.caches import Caches
-from kubecontroller.runtime.manager import Manager
 from redis_operator.backup.task import (
     ARCHIVE_PORT,
     PROGRESS_PORT,

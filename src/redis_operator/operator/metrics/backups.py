@@ -12,7 +12,7 @@ from datetime import datetime
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from kubecontroller.client.meta import Manifest
+from kubecontroller import Manifest
 from redis_operator.api.redisbackup import BackupPhase, RedisBackupStatus
 from redis_operator.api.redisbackup_validation import load_redisbackup_status
 

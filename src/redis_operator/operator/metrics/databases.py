@@ -15,7 +15,7 @@ from prometheus_client import Counter as CounterMetric
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from kubecontroller.client.meta import Manifest
+from kubecontroller import Manifest
 from redis_operator.api.redis import Mode
 from redis_operator.api.status import Phase
 

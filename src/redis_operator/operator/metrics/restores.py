@@ -9,7 +9,7 @@ from datetime import datetime
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from kubecontroller.client.meta import Manifest
+from kubecontroller import Manifest
 from redis_operator.api.redisrestore import RedisRestoreStatus, RestorePhase
 from redis_operator.api.redisrestore_validation import load_redisrestore_status
 

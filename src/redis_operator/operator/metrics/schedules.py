@@ -9,7 +9,7 @@ from itertools import pairwise
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from kubecontroller.client.meta import Manifest
+from kubecontroller import Manifest
 from redis_operator.api.cron import Cron, read_cron
 from redis_operator.api.metadata import Condition
 from redis_operator.api.redisbackupschedule import ArchiveWindow, RedisBackupSchedule

@@ -13,7 +13,7 @@ from msgspec import Struct
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from kubecontroller.client.meta import Key
+from kubecontroller import Key
 from redis_operator.planning.identity import NodeId
 from redis_operator.planning.observed import Observed, Seen, SentinelSeen
 

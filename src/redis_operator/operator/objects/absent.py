@@ -13,11 +13,8 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from kubecontroller.client.api import Client
-from kubecontroller.client.cluster import Event
-from kubecontroller.client.errors import KubeError, NotFound
-from kubecontroller.client.meta import Key
-from kubecontroller.client.objects import EVENTS, PODS, Pod
+from kubecontroller import Client, Key, KubeError, NotFound
+from kubecontroller.client.objects import EVENTS, PODS, Event, Pod
 from redis_operator.manifests import names
 from redis_operator.manifests.layout import Layout
 from redis_operator.operator.objects.look import lacking_labels

@@ -9,11 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kubecontroller.client.api import Client
-from kubecontroller.client.errors import ApiError, Conflict, Invalid, KubeError, NotFound
+from kubecontroller import (
+    ApiError,
+    Client,
+    Conflict,
+    Invalid,
+    JsonPatch,
+    Kind,
+    KubeError,
+    MergePatch,
+    NotFound,
+)
+from kubecontroller.client import StrategicPatch
 from kubecontroller.client.objects import PERSISTENT_VOLUME_CLAIMS, PODS, STATEFUL_SETS, Pod
-from kubecontroller.client.patches import JsonPatch, MergePatch, StrategicPatch
-from kubecontroller.client.scheme import Kind
 from redis_operator.manifests.layout import Layout
 from redis_operator.manifests.names import DATABASE_LABEL, ROLE_LABEL
 from redis_operator.operator.effects import Effect, Effects, require

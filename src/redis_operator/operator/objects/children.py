@@ -14,12 +14,20 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from kubecontroller.client.api import Client, Propagation
-from kubecontroller.client.errors import ApiError, Invalid, NotFound
-from kubecontroller.client.meta import Key, Manifest, key_of
-from kubecontroller.client.scheme import Kind
-from kubecontroller.runtime.applier import Applier
-from kubecontroller.runtime.owners import NotOwned, write_own
+from kubecontroller import (
+    ApiError,
+    Applier,
+    Client,
+    Invalid,
+    Key,
+    Kind,
+    Manifest,
+    NotFound,
+    NotOwned,
+    Propagation,
+)
+from kubecontroller.client import key_of
+from kubecontroller.runtime import write_own
 from redis_operator.api.redis import Mode, OnDataLoss, Persistence, Redis, RedisSpec
 from redis_operator.api.status import Endpoints
 from redis_operator.api.version import RedisVersionSpec

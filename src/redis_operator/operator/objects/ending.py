@@ -10,12 +10,8 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final
 
-from kubecontroller.client.api import Client, Propagation
-from kubecontroller.client.errors import NotFound
-from kubecontroller.client.meta import Manifest
+from kubecontroller import Client, Done, Finalizer, Manifest, NotFound, Outcome, Propagation
 from kubecontroller.client.objects import PERSISTENT_VOLUME_CLAIMS, STATEFUL_SETS
-from kubecontroller.runtime.finalizers import Finalizer
-from kubecontroller.runtime.outcomes import Done, Outcome
 from redis_operator.manifests.names import DATABASE_LABEL, IDENTITY_ANNOTATION
 from redis_operator.operator.world import REDISES
 

@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from typing import Final
 
 from kubecontroller.client.objects import (
+    ContainerStatus,
     Node,
     PersistentVolumeClaim,
     Pod,
+    PodSpec,
     StatefulSet,
     StorageClass,
+    Terminated,
 )
-from kubecontroller.client.workloads import ContainerStatus, PodSpec, Terminated
 from redis_operator.api.quantity import parse_quantity
 from redis_operator.manifests import names
 from redis_operator.manifests.layout import Layout

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kubecontroller.client.meta import ObjectMeta
+from kubecontroller import ObjectMeta
 from redis_operator.api.redis import Redis
 from redis_operator.manifests.layouts import layout_of
 from redis_operator.manifests.names import DATABASE_LABEL, VERSION_ANNOTATION

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kubecontroller.client.api import Client
-from kubecontroller.client.discovery import parse_plain
-from kubecontroller.client.errors import KubeError
-from kubecontroller.client.request import Request
+from kubecontroller import Client, KubeError
+from kubecontroller.client import Request, parse_plain
 from redis_operator.planning.observed import Pod, Workload
 
 __all__ = ["Resizing"]

@@ -15,8 +15,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from kubecontroller.client.meta import Key
-from kubecontroller.runtime.logs import fields
+from kubecontroller import Key, fields
 from redis_operator.api.status import Progress as ToldProgress
 from redis_operator.operator.effects import Effect, Effects
 from redis_operator.operator.errors import Refused

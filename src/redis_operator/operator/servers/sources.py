@@ -15,9 +15,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from kubecontroller.client.api import Client
-from kubecontroller.client.errors import KubeError, NotFound
-from kubecontroller.client.meta import Key
+from kubecontroller import Client, Key, KubeError, NotFound
 from kubecontroller.client.objects import SECRETS
 from redis_operator.api.redis import BootstrapFromBackup, BootstrapFromRedis, Redis
 from redis_operator.manifests.facts import Facts, Restore, SourceLogin

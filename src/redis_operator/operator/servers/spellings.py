@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from kubecontroller.client.meta import Key
+from kubecontroller import Key
 from redis_operator.operator.execute import Outcome
 from redis_operator.planning.actions import ConfigSet
 from redis_operator.planning.observed import Observed, Spelling

@@ -14,7 +14,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from kubecontroller.custom.conditions import with_condition
+from kubecontroller.custom import with_condition
 from redis_operator.api.metadata import Condition
 from redis_operator.api.redis import Mode, Redis
 from redis_operator.api.redisbackupschedule import (

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from msgspec import Struct
 from msgspec.structs import replace
 
-from kubecontroller.custom.conditions import with_condition
+from kubecontroller.custom import with_condition
 from redis_operator.api.metadata import Condition
 from redis_operator.api.quantity import format_bytes
 from redis_operator.api.redis import Mode, Redis

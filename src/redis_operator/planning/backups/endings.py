@@ -13,7 +13,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from kubecontroller.custom.conditions import with_condition
+from kubecontroller.custom import with_condition
 from redis_operator.api.metadata import Condition
 from redis_operator.api.redisbackup import BackupDeletion, RedisBackup, RedisBackupStatus
 

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from kubecontroller.custom.conditions import with_condition
+from kubecontroller.custom import with_condition
 from redis_operator.api.cron import Cron
 from redis_operator.api.metadata import Condition, Metadata
 from redis_operator.api.redisbackup import BackupPhase, RedisBackupStatus

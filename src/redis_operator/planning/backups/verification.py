@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from msgspec import Struct
 from msgspec.structs import replace
 
-from kubecontroller.custom.conditions import with_condition
+from kubecontroller.custom import with_condition
 from redis_operator.api.metadata import Condition
 from redis_operator.api.redisbackup import BackupPhase, RedisBackup, RedisBackupStatus
 from redis_operator.backup.task import Report

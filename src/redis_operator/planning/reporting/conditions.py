@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from kubecontroller.custom.conditions import dated
+from kubecontroller.custom import dated
 
 from ...api.metadata import Condition
 from .. import advice
