@@ -76,6 +76,7 @@ class Layout(Struct, frozen=True):
     users: Mapping[str, Callable[[Version], str]]  # the users of servers, and their ACL rules
     everything: str = ""  # how a person names all data to accept its loss; empty: by slots
     sentinels: Sentinels | None = None
+    is_sharded: bool = False  # keys are spread over groups by their slots
 
     def groups(self, spec: RedisSpec) -> tuple[int, ...]:
         """Return the numbers of the groups of a database, that of its sentinels last."""

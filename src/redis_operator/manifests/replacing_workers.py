@@ -7,10 +7,11 @@ from typing import Final
 from msgspec import Struct
 
 from redis_operator.api.backup_storage import BackupEncryption, BackupStorage
-from redis_operator.api.redis import Mode, Redis
+from redis_operator.api.redis import Redis
 from redis_operator.api.redisrestore import RedisRestore
 from redis_operator.backup.task import CarryTask, Identity, Target, Until
 
+from .layouts import layout_of
 from .names import WORKER_LABEL, filler_labels
 from .objects import Object
 from .stores import store_of
@@ -95,7 +96,7 @@ def _task(
         store=store_of(content.storage, content.path, content.encryption, content.identity),
         user=REPLICATION,
         targets=targets,
-        cluster=redis.spec.mode is Mode.CLUSTER,
+        cluster=layout_of(redis).is_sharded,
         engine=redis.status.engine,
         version=redis.status.version,
         field="spec.from",

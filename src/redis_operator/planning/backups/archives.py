@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from kubecontroller.custom.conditions import with_condition
 from redis_operator.api.metadata import Condition
-from redis_operator.api.redis import Mode, Redis
+from redis_operator.api.redis import Redis
 from redis_operator.api.redisbackupschedule import (
     ArchiveGap,
     ArchiveShard,
@@ -27,6 +27,7 @@ from redis_operator.api.redisbackupschedule import (
 from redis_operator.api.status import Phase, ShardStatus
 from redis_operator.backup.task import ShardTask, Source, Told
 
+from ..modes import MODES
 from .backup import place_of
 
 __all__ = [
@@ -285,7 +286,7 @@ def _alone(schedule: RedisBackupSchedule, redis: Redis) -> tuple[str, str]:
         return "NoReplica", (
             f"Redis {name} has no replicas, and spec.template.allowPrimary is false; {add}"
         )
-    if redis.spec.mode is Mode.FAILOVER:
+    if MODES[redis.spec.mode].lists_replicas:
         return "NoReplica", (
             f"Redis {name} has no replicas, and sentinels would list the worker as one; {add}"
         )
@@ -315,7 +316,8 @@ def _may_bridge(redis: Redis) -> bool:
     Sentinels would list the worker permanently, and a primary that refuses writes without replicas
     would take them.
     """
-    return redis.spec.mode is not Mode.FAILOVER and not redis.spec.durability.min_replicas_to_write
+    spec = redis.spec
+    return not MODES[spec.mode].lists_replicas and not spec.durability.min_replicas_to_write
 
 
 def _pods_of(shard: ShardStatus) -> list[str]:

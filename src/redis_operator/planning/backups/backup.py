@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from kubecontroller.custom.conditions import with_condition
 from redis_operator.api.metadata import Condition
 from redis_operator.api.quantity import format_bytes
-from redis_operator.api.redis import Mode, Redis
+from redis_operator.api.redis import Redis
 from redis_operator.api.redisbackup import (
     BackupPart,
     BackupPhase,
@@ -32,6 +32,7 @@ from redis_operator.api.status import Phase, ShardStatus
 from redis_operator.backup.task import Report, ShardTask, Source
 from redis_operator.redis.versions import Ability, can, parse_version
 
+from ..modes import MODES, is_sharded
 from .attempts import State, Worker, held_up, reason_of, why
 
 __all__ = [
@@ -193,7 +194,7 @@ def _holds(status: RedisBackupStatus, now: datetime) -> bool:
     """
     reads = status.conditions[0].reason == "Reading"
     since = datetime.strptime(status.start_time, _TIME).replace(tzinfo=UTC)
-    return reads and status.mode == Mode.CLUSTER.value and now - since < _LONGEST_HOLD
+    return reads and is_sharded(status.mode) and now - since < _LONGEST_HOLD
 
 
 def _wait(
@@ -218,7 +219,7 @@ def _unready(backup: RedisBackup, redis: Redis | None, *, login: bool) -> tuple[
     told = status.restoring
     if told is not None and backup.metadata.labels.get(KEPT_LABEL) != told.uid:
         return "Restoring", f"RedisRestore {told.name} replaces the data of Redis {name}"
-    if status.phase is Phase.SCALING and redis.spec.mode is Mode.CLUSTER:
+    if status.phase is Phase.SCALING and MODES[redis.spec.mode].is_sharded:
         return "SlotsMove", f"slots of Redis {name} are moving: shards would not fit together"
     if not status.version or not status.shards:
         return "NotSeen", f"the servers of Redis {name} were not observed yet"

@@ -7,11 +7,13 @@ from enum import Enum
 from typing import Final
 
 from redis_operator.api.backup_storage import BackupStorage
-from redis_operator.api.redis import BootstrapFromBackup, Mode, Redis, RestoreBound
+from redis_operator.api.redis import BootstrapFromBackup, Redis, RestoreBound
 from redis_operator.api.redisbackup import BackupPhase, RedisBackup
 from redis_operator.api.redisbackupschedule import RedisBackupSchedule
 from redis_operator.backup.task import Until
 from redis_operator.redis.versions import Version, load_limitation
+
+from ..modes import MODES
 
 __all__ = [
     "Way",
@@ -136,7 +138,7 @@ def way_of(
     schedule has another newest one at any time: the way is the one that records which it is.
     """
     asked = redis.spec.bootstrap.from_backup
-    if redis.spec.mode is Mode.CLUSTER or redis.status.restore is not None:
+    if MODES[redis.spec.mode].is_sharded or redis.status.restore is not None:
         return Way.CARRY
     if asked is not None and asked.of_archive and asked.schedule:
         return _way_of_archive(redis, schedule)
