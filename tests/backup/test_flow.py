@@ -16,7 +16,7 @@ from pair_of_servers import eventually, speak
 from redis_operator.backup.flow import Flow, Pace
 from redis_operator.backup.store import open_shelf
 from redis_operator.backup.take import take
-from redis_operator.backup.task import PROGRESS_PORT, Progress
+from redis_operator.backup.task import PROGRESS_PORT, WorkerProgress
 from redis_operator.operator.backups.workers import ask_progress
 from redis_testing.servers import EngineBinary, find_engines
 
@@ -55,7 +55,7 @@ async def test_a_backup_is_read_slowly_and_can_be_asked_meanwhile(
         manifest = await taking
         assert time.monotonic() - began > 1.5  # a megabyte at half a megabyte a second
         found = await ask_progress(host)
-        assert found == Progress(read=manifest.size, stored=flow.stored, parts=1)
+        assert found == WorkerProgress(read=manifest.size, stored=flow.stored, parts=1)
         told.close()
         assert await ask_progress(host) is None
 

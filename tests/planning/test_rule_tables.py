@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from planning import moments as m
 from planning.rows import Row, Spec, check, sizes
-from redis_operator.planning.advice import Phase, Switchover
+from redis_operator.planning.advice import PlanPhase, Switchover
 from redis_operator.planning.cluster.follow import follow
 from redis_operator.planning.cluster.settle import settle
 from redis_operator.planning.cluster.settled import shard_unrest, unrest
@@ -471,7 +471,7 @@ def test_servers_copy_the_primary_of_their_shard_when_nothing_is_lost_by_it(row:
 def test_replicas_are_made_while_a_database_is_created_and_repaired_later() -> None:
     advice = follow(m.situation(replace(IDLE, formed=False)))
     assert advice is not None
-    assert advice.phase is Phase.CREATING
+    assert advice.phase is PlanPhase.CREATING
     advice = follow(m.situation(replace(IDLE, formed=True)))
     assert advice is not None
-    assert advice.phase is Phase.HEALING
+    assert advice.phase is PlanPhase.HEALING

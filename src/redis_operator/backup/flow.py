@@ -12,7 +12,7 @@ import logging
 
 import msgspec
 
-from .task import Progress
+from .task import WorkerProgress
 
 __all__ = ["Flow", "Pace"]
 
@@ -50,9 +50,9 @@ class Flow:
             await asyncio.sleep(delay)
 
     @property
-    def progress(self) -> Progress:
+    def progress(self) -> WorkerProgress:
         """The progress."""
-        return Progress(read=self.read, stored=self.stored, parts=self.parts)
+        return WorkerProgress(read=self.read, stored=self.stored, parts=self.parts)
 
     async def tell(self, host: str, port: int) -> asyncio.Server | None:
         """Report the progress to clients, until the server that is returned is closed."""

@@ -25,7 +25,7 @@ from .link import Link, connect
 from .piece import Piece
 from .primary import Primary
 from .replica import Login
-from .scratch import Place, ScratchError, offer
+from .scratch import ScratchAddress, ScratchError, offer
 from .stream.refusals import read_errors, refusal
 
 __all__ = ["Keyspace", "Loader", "keyspaces", "open_loader", "told_of"]
@@ -149,7 +149,7 @@ async def open_loader(folder: Path, host: str, port: int) -> AsyncIterator[Loade
         link.close()
 
 
-async def _connected(place: Place) -> Link:
+async def _connected(place: ScratchAddress) -> Link:
     end = time.monotonic() + _START_SECONDS
     login = Login("default", place.password)
     while True:

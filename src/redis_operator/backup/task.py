@@ -32,7 +32,6 @@ __all__ = [
     "GcsPlace",
     "Identity",
     "PointTask",
-    "Progress",
     "Report",
     "S3Place",
     "ServeTask",
@@ -47,6 +46,7 @@ __all__ = [
     "Until",
     "VerifyTask",
     "WindowTask",
+    "WorkerProgress",
     "read_report",
     "read_task",
 ]
@@ -314,7 +314,7 @@ Task: TypeAlias = (
 )
 
 
-class Progress(Struct, frozen=True, rename="camel"):
+class WorkerProgress(Struct, frozen=True, rename="camel"):
     """The progress of a worker: bytes of snapshots, bytes for the store, parts that are
     complete."""
 

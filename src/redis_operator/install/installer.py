@@ -22,9 +22,9 @@ from kubecontroller.client.scheme import Kind, split_api_version
 from .admission import CERTIFICATE_GROUP
 from .inventory import (
     INVENTORY,
+    InstallPhase,
     Inventory,
     Item,
-    Phase,
     certificate_items,
     item_of,
     read,
@@ -107,7 +107,7 @@ class Installer:
             strategy = _without_namespace(strategy)
         live = await self._check(strategy)
         wanted = [listed.item for listed in strategy.objects]
-        whole = Inventory(options, tuple(sorted(wanted)), Phase.INSTALLED, version, digest)
+        whole = Inventory(options, tuple(sorted(wanted)), InstallPhase.INSTALLED, version, digest)
         old = await self.find(options.namespace)
         known = tuple(old.items) if old is not None else ()
         both = tuple(sorted({*known, *wanted}))
@@ -117,7 +117,7 @@ class Installer:
                     await self._apply(listed)
             if part.stage == Stage.NAMESPACE and old != whole:
                 await self._stop_asking(old, options)
-                begun = Inventory(options, both, Phase.INSTALLING, version, digest)
+                begun = Inventory(options, both, InstallPhase.INSTALLING, version, digest)
                 await self._begin(begun, surplus(known, wanted), recorded=old == begun)
             documents = [listed.document for listed in part.objects]
             await wait_for_stage(self._client, part.stage, documents, self._patience, self._tell)

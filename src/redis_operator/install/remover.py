@@ -35,7 +35,7 @@ from redis_operator.operator.world import (
 )
 
 from .installer import Installer, InstallError, Tell, persistent
-from .inventory import INVENTORY, Inventory, Item, Phase, certificate_items, item_of, written
+from .inventory import INVENTORY, InstallPhase, Inventory, Item, certificate_items, item_of, written
 from .objects import Stage, objects, stages
 from .options import Options
 from .rights import OPERATOR
@@ -100,7 +100,7 @@ class Remover:
         items = {item_of(made) for made in objects(options)}
         items |= set(installed.items) if installed is not None else set()
         if installed is not None:
-            record = Inventory(options, tuple(sorted(items)), Phase.REMOVING)
+            record = Inventory(options, tuple(sorted(items)), InstallPhase.REMOVING)
             await self._client.apply(CONFIG_MAPS, written(record))
         for item in sorted(items):
             if item.is_asking:

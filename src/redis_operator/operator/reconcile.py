@@ -23,7 +23,7 @@ from redis_operator.api.status import RedisStatus
 from redis_operator.operator import pace
 from redis_operator.operator.act import Actor
 from redis_operator.operator.backups.precautions import Precautions
-from redis_operator.operator.execute import Outcome as StepOutcome
+from redis_operator.operator.execute import StepOutcome
 from redis_operator.operator.objects.children import ChildError
 from redis_operator.operator.objects.ending import Ending, is_protected
 from redis_operator.operator.passes import NotFollowed, Pass, PassReader

@@ -15,7 +15,7 @@ from redis_operator.api.status import Phase, RedisStatus
 from redis_operator.api.validation import load_status
 from redis_operator.operator.background import Background, Pending
 from redis_operator.operator.contexts import Contexts
-from redis_operator.operator.execute import Outcome
+from redis_operator.operator.execute import StepOutcome
 from redis_operator.operator.passes import NotFollowed, Pass
 from redis_operator.operator.report import Reporter
 from redis_operator.planning.advice import Plan
@@ -39,7 +39,7 @@ class Statuses(Struct, frozen=True):
         one: Pass,
         observed: Observed,
         plan: Plan,
-        outcomes: tuple[Outcome, ...] = (),
+        outcomes: tuple[StepOutcome, ...] = (),
         *,
         unseen: bool,
     ) -> RedisStatus:

@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..errors import Damaged, WorkerError
-from .catalogue import Catalogue, Listed
+from .catalogue import Catalogue, ListedLine
 from .plan import (
     At,
     Bound,
@@ -108,7 +108,9 @@ async def _marked(catalogue: Catalogue, name: str, shard: str) -> PointMark:
         raise Damaged(f"restore point {name} has no shard {shard}; it has: {known}") from None
 
 
-async def _plan_time(catalogue: Catalogue, usable: list[Listed], wanted: At | PointMark) -> Plan:
+async def _plan_time(
+    catalogue: Catalogue, usable: list[ListedLine], wanted: At | PointMark
+) -> Plan:
     """Plan by the clocks of primaries alone: that of a worker may differ much."""
     failed: NotArchived | None = None
     time = _time(wanted)
@@ -130,7 +132,7 @@ async def _plan_time(catalogue: Catalogue, usable: list[Listed], wanted: At | Po
     )
 
 
-async def _began(catalogue: Catalogue, listed: Listed, place: int) -> tuple[int, int]:
+async def _began(catalogue: Catalogue, listed: ListedLine, place: int) -> tuple[int, int]:
     """Return when a segment began, or the next one whose manifest can be read, and its place.
 
     A damaged object is reported by the caller that needs it, and not by a search that passes it.
@@ -146,7 +148,9 @@ async def _began(catalogue: Catalogue, listed: Listed, place: int) -> tuple[int,
             return place, found.began_at
 
 
-async def _within(catalogue: Catalogue, listed: Listed, bases: list[Base], wanted: Wanted) -> Plan:
+async def _within(
+    catalogue: Catalogue, listed: ListedLine, bases: list[Base], wanted: Wanted
+) -> Plan:
     """Plan within one line: from the last usable base to the segments around the moment.
 
     The last one may be later than the cut, or among orphaned bytes.
@@ -173,12 +177,12 @@ async def _within(catalogue: Catalogue, listed: Listed, bases: list[Base], wante
     raise failed
 
 
-def _whole(listed: Listed, first: int) -> list[int]:
+def _whole(listed: ListedLine, first: int) -> list[int]:
     """Return the numbers from `first` on; `chain` finds a gap in them."""
     return [number for number in listed.segments if number >= first]
 
 
-async def _upto(catalogue: Catalogue, listed: Listed, time: int) -> int:
+async def _upto(catalogue: Catalogue, listed: ListedLine, time: int) -> int:
     """Return the number of the first segment that began after `time`, or of the last one."""
     low, high = 0, len(listed.segments) - 1
     while low < high:
@@ -192,7 +196,7 @@ async def _upto(catalogue: Catalogue, listed: Listed, time: int) -> int:
 
 
 async def _in_gap(
-    catalogue: Catalogue, lines: list[Listed], time: int, error: NotArchived
+    catalogue: Catalogue, lines: list[ListedLine], time: int, error: NotArchived
 ) -> NotArchived:
     """Return the error as one that names the gap, where another line follows."""
     following = await catalogue.bases(lines[1].line) if len(lines) > 1 else []
@@ -241,7 +245,7 @@ def _break(run: list[Segment], segment: Segment) -> NotArchived | None:
 
 
 async def _manifests(
-    catalogue: Catalogue, listed: Listed, bases: list[Base]
+    catalogue: Catalogue, listed: ListedLine, bases: list[Base]
 ) -> AsyncIterator[Segment | NotArchived | Damaged]:
     """Return what the manifest of each number says; those at bases are whole, all others lean."""
     present = set(listed.segments)

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from ..errors import Damaged, WorkerError
 from ..store import Shelf
 from ..task import ToldGap
-from .catalogue import Catalogue, Listed, read_catalogue
+from .catalogue import Catalogue, ListedLine, read_catalogue
 from .records import Base, Segment
 
 __all__ = ["End", "Outline", "Overview", "end_of", "read_outline"]
@@ -130,7 +130,7 @@ async def read_outline(catalogue: Catalogue) -> Outline:
 
 
 async def _holes(
-    catalogue: Catalogue, listed: Listed, bases: list[Base]
+    catalogue: Catalogue, listed: ListedLine, bases: list[Base]
 ) -> tuple[list[ToldGap], bool]:
     """Return the gaps that missing segments leave, and whether no base comes after the last one.
 
@@ -157,7 +157,7 @@ async def _holes(
     return gaps, bool(missing) and not any(base.number > missing[-1] for base in bases)
 
 
-async def _begun(catalogue: Catalogue, listed: Listed, base: Base) -> int:
+async def _begun(catalogue: Catalogue, listed: ListedLine, base: Base) -> int:
     """Return the first time that can be gone back to from a base on."""
     for number in _from(listed, base)[:_LOOKED_AT]:
         try:
@@ -170,7 +170,7 @@ async def _begun(catalogue: Catalogue, listed: Listed, base: Base) -> int:
     return 0
 
 
-def _from(listed: Listed, base: Base) -> list[int]:
+def _from(listed: ListedLine, base: Base) -> list[int]:
     return [number for number in listed.segments if number >= base.number]
 
 

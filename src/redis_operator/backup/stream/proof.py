@@ -27,7 +27,7 @@ from .link import Link, attach_stream
 from .sampler import open_link
 from .sealing import Growing
 
-__all__ = ["BytesLost", "Prover", "Verdict", "judge"]
+__all__ = ["BytesLost", "OffsetVerdict", "Prover", "judge"]
 
 _ANSWER_SECONDS = 2.0
 _QUIET_SECONDS = 0.05
@@ -48,7 +48,7 @@ class BytesLost(SourceError):  # noqa: N818 - what it is
         super().__init__(message, passing=True)
 
 
-class Verdict(Enum):
+class OffsetVerdict(Enum):
     """What two offsets of a server say about what had arrived between them."""
 
     EQUAL = "equal"
@@ -57,13 +57,13 @@ class Verdict(Enum):
     DIFFERENT = "different"
 
 
-def judge(before: int, received: int, after: int) -> Verdict:
+def judge(before: int, received: int, after: int) -> OffsetVerdict:
     """Compare what has arrived with the server's offset before and after it was counted."""
     if received > after:
-        return Verdict.DIFFERENT
+        return OffsetVerdict.DIFFERENT
     if before != after:
-        return Verdict.BUSY
-    return Verdict.EQUAL if received == after else Verdict.LATE
+        return OffsetVerdict.BUSY
+    return OffsetVerdict.EQUAL if received == after else OffsetVerdict.LATE
 
 
 class Prover:
@@ -160,13 +160,13 @@ async def _offset_settled(
         if link.replication_id != after.replication_id or not after.offset:
             return None
         match judge(before.offset, received, after.offset):
-            case Verdict.EQUAL:
+            case OffsetVerdict.EQUAL:
                 return after
-            case Verdict.BUSY:
+            case OffsetVerdict.BUSY:
                 busy += 1
                 if busy >= _TRIES:
                     return after
-            case Verdict.LATE if time.monotonic() < deadline:
+            case OffsetVerdict.LATE if time.monotonic() < deadline:
                 pass
             case _:
                 raise BytesLost(

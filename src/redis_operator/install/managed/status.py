@@ -18,7 +18,7 @@ from redis_operator.api.redisoperator import (
     InstallationPhase,
     RedisOperatorStatus,
 )
-from redis_operator.install.inventory import Inventory, Phase
+from redis_operator.install.inventory import InstallPhase, Inventory
 from redis_operator.install.objects import VERSION_LABEL, Component
 from redis_operator.install.strategy import Listed, Strategy
 from redis_operator.install.waiting import rollout_limitation
@@ -144,7 +144,9 @@ def installation_status(
     now: str,
 ) -> RedisOperatorStatus:
     """Return the whole status."""
-    whole = installed if installed is not None and installed.phase is Phase.INSTALLED else None
+    whole = (
+        installed if installed is not None and installed.phase is InstallPhase.INSTALLED else None
+    )
     is_current = whole is not None and target is not None and whole.digest == target.digest
     version, digest = previous.observed_version, previous.observed_configuration
     if whole is not None:

@@ -11,7 +11,7 @@ from kubecontroller.runtime.builder import ControllerBuilder
 from kubecontroller.runtime.controller import Controller
 from kubecontroller.runtime.manager import Manager
 from kubecontroller.runtime.triggers import by_label, mapped
-from redis_operator.backup.task import Progress, Told
+from redis_operator.backup.task import Told, WorkerProgress
 from redis_operator.manifests.names import (
     ARCHIVE_LABEL,
     DATABASE_LABEL,
@@ -44,7 +44,7 @@ def add_backups(
     world: World,
     *,
     clock: Callable[[], float] = time.time,
-    ask: Callable[[str], Awaitable[Progress | None]] | None = None,
+    ask: Callable[[str], Awaitable[WorkerProgress | None]] | None = None,
 ) -> Controller:
     """Add the controller of `RedisBackup`s to a manager; `ask` asks a worker for its progress.
 

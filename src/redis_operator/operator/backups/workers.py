@@ -26,9 +26,9 @@ from kubecontroller.runtime.manager import Manager
 from redis_operator.backup.task import (
     ARCHIVE_PORT,
     PROGRESS_PORT,
-    Progress,
     Report,
     Told,
+    WorkerProgress,
     read_report,
 )
 from redis_operator.manifests.names import ARCHIVE_LABEL, WORKER_LABEL
@@ -235,13 +235,13 @@ def host_of(pods: Iterable[Pod]) -> str:
     return ""
 
 
-async def ask_progress(host: str) -> Progress | None:
+async def ask_progress(host: str) -> WorkerProgress | None:
     """Ask a worker for its progress; None: it cannot be asked, and nothing depends on it."""
     writer = None
     try:
         async with asyncio.timeout(_ASK_SECONDS):
             reader, writer = await asyncio.open_connection(host, PROGRESS_PORT)
-            return msgspec.json.decode(await reader.read(_LONGEST), type=Progress)
+            return msgspec.json.decode(await reader.read(_LONGEST), type=WorkerProgress)
     except (OSError, TimeoutError, msgspec.DecodeError):
         return None
     finally:

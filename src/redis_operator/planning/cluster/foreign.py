@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..actions import Action
-from ..advice import Phase, Plan
+from ..advice import Plan, PlanPhase
 from ..at import at
 from ..clusters import Peer
 from ..identity import NodeId
@@ -38,14 +38,16 @@ def foreign(situation: Situation) -> Plan | None:
         steps += [Forget(node=at(server), id=node) for server in knowing]
     if not steps:
         return (
-            Plan(rule="foreign", blocked=tuple(blocked), phase=Phase.HEALING) if blocked else None
+            Plan(rule="foreign", blocked=tuple(blocked), phase=PlanPhase.HEALING)
+            if blocked
+            else None
         )
     return Plan(
         rule="foreign",
         why="servers are linked with nodes that do not belong to this database",
         stages=(tuple(steps),),
         blocked=tuple(blocked),
-        phase=Phase.HEALING,
+        phase=PlanPhase.HEALING,
     )
 
 

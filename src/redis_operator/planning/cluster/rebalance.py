@@ -16,7 +16,7 @@ from ...redis.slots import (
 )
 from ...redis.weights import SlotWeights
 from ..actions import Action
-from ..advice import Phase, Plan
+from ..advice import Plan, PlanPhase
 from ..at import at
 from ..clusters import Moving, NotCounted, NotWeighed, Weighed
 from ..gates import can_copy
@@ -65,14 +65,14 @@ def rebalance(situation: Situation) -> Plan | None:
         rule="rebalance",
         why=f"{total} slots move so that {situation.wanted.shards} shards have even shares",
         stages=(steps,),
-        phase=Phase.SCALING,
+        phase=PlanPhase.SCALING,
     )
 
 
 def _waiting(reason: str, *, count_strays_on: tuple[str, ...] = ()) -> Plan:
     told = (f"slots wait to move: {reason}",)
     return Plan(
-        rule="rebalance", blocked=told, phase=Phase.SCALING, count_strays_on=count_strays_on
+        rule="rebalance", blocked=told, phase=PlanPhase.SCALING, count_strays_on=count_strays_on
     )
 
 
@@ -196,7 +196,7 @@ def _under_way(situation: Situation, moves: tuple[SlotMove, ...]) -> Plan:
         why="the plan for slots that are being migrated has changed" if stops else "",
         stages=(tuple(stops),) if stops else (),
         blocked=tuple(notes),
-        phase=Phase.SCALING,
+        phase=PlanPhase.SCALING,
     )
 
 

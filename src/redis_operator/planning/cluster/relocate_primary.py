@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..advice import Phase, Plan
+from ..advice import Plan, PlanPhase
 from .hand_over import hand_over
 from .settled import unrest
 from .situation import Situation
@@ -24,14 +24,14 @@ def relocate_primary(situation: Situation) -> Plan | None:
             return Plan(
                 rule="relocate_primary",
                 blocked=(f"the primary of shard {shard} is in {node.pod.name}; {reason}",),
-                phase=Phase.HEALING,
+                phase=PlanPhase.HEALING,
             )
         return hand_over(
             situation,
             node,
             rule="relocate_primary",
             why=f"the primary of shard {shard} is in another shard's pod, {node.pod.name}",
-            phase=Phase.HEALING,
+            phase=PlanPhase.HEALING,
             among=[r for r in situation.replicas_of(leader) if r.pod.shard == shard],
         )
     return None

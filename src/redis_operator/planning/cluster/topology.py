@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from ...redis.slots import ALL_SLOTS, NO_SLOTS, SlotSet
-from ..advice import Phase, Plan
+from ..advice import Plan, PlanPhase
 from ..identity import NodeId, Role
 from ..observed import Seen, Unreachable
 from .election import unsynced
@@ -43,7 +43,7 @@ class ClusterTopology(Situation):
         return unsynced(replica, primary)
 
     def hand_over(
-        self, leader: Seen, *, rule: str, why: str, phase: Phase, among: list[Seen]
+        self, leader: Seen, *, rule: str, why: str, phase: PlanPhase, among: list[Seen]
     ) -> Plan:
         """Promote the best of some replicas with `CLUSTER FAILOVER`. I5, I6"""
         return hand_over(self, leader, rule=rule, why=why, phase=phase, among=among)

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from functools import cached_property
 
 from ..actions import Action, LabelRole
-from ..advice import Phase, Plan
+from ..advice import Plan, PlanPhase
 from ..at import At, at
 from ..copies import PORT, address, is_linked
 from ..identity import Role
@@ -394,7 +394,7 @@ class FailoverTopology(OneGroup):
     # Handing over
 
     def hand_over(
-        self, leader: Seen, *, rule: str, why: str, phase: Phase, among: list[Seen]
+        self, leader: Seen, *, rule: str, why: str, phase: PlanPhase, among: list[Seen]
     ) -> Plan:
         """Switch over to the best of some replicas without a loss; or say why not now. I6, SE-01
 
@@ -460,5 +460,5 @@ class FailoverTopology(OneGroup):
         return tuple(at(other) for other in self.watchers if other is not node)
 
 
-def _blocked(rule: str, why: str, reason: str, phase: Phase) -> Plan:
+def _blocked(rule: str, why: str, reason: str, phase: PlanPhase) -> Plan:
     return Plan(rule=rule, blocked=(f"{why}; {reason}",), phase=phase, again_after=0.5)
