@@ -31,7 +31,7 @@ from redis_operator.backup.primary import Primary, find_part, rdb_of
 from redis_operator.backup.replica import Login
 from redis_operator.backup.store import open_shelf
 from redis_operator.backup.take import take
-from redis_operator.backup.task import CarryTask, ShardTask, Source, Store, TakeTask, Target
+from redis_operator.backup.task import CarryTask, FillTarget, ShardTask, Source, Store, TakeTask
 from redis_operator.redis.resp import encode
 from redis_operator.redis.slots import even_shares
 from redis_testing.servers import EngineBinary, Server, Servers, find_engines
@@ -216,7 +216,7 @@ async def _carry(folder: Path, *hosts: str) -> None:
         link = await connect(host, host=host)
         told = told_of(await link.ask("INFO", "replication"))
         link.close()
-        targets.append(Target(f"new-{number}", host, told["master_replid"], str(share)))
+        targets.append(FillTarget(f"new-{number}", host, told["master_replid"], str(share)))
     task = CarryTask(_STORE, _LOGIN.user, tuple(targets), cluster=True)
     shelf = open_shelf(_STORE, folder=str(folder))
     await carry(task, shelf, lambda: _LOGIN, folder=folder / "beside", host=free_host())

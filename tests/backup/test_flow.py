@@ -13,7 +13,7 @@ import pytest
 from backup.conftest import LOGIN, source, task
 from kubelocal.loopback import free_host
 from pair_of_servers import eventually, speak
-from redis_operator.backup.flow import Flow, Pace
+from redis_operator.backup.flow import ByteRate, Flow
 from redis_operator.backup.store import open_shelf
 from redis_operator.backup.take import take
 from redis_operator.backup.task import PROGRESS_PORT, WorkerProgress
@@ -23,14 +23,14 @@ from redis_testing.servers import EngineBinary, find_engines
 
 @pytest.mark.parametrize("sizes", [[1000] * 50, [1, 40_000, 3], [100_000]])
 def test_no_more_passes_than_the_rate_allows_and_pauses_are_not_made_up(sizes: list[int]) -> None:
-    pace, now = Pace(1000), 5.0
+    pace, now = ByteRate(1000), 5.0
     for size in sizes:
         now += pace.delay(size, now)
     took = now - 5.0
     assert sum(sizes) / 1000 - 0.11 <= took <= sum(sizes) / 1000
     later = now + 3600
     assert pace.delay(1000, later) >= 0.89  # an hour of silence gives nobody an hour of bytes
-    assert Pace(0).delay(10**9, now) == 0.0
+    assert ByteRate(0).delay(10**9, now) == 0.0
 
 
 @pytest.mark.servers

@@ -27,7 +27,7 @@ from redis_operator.planning.preconditions import (
     ActionFacts,
     FenceFacts,
     PodFacts,
-    Port,
+    PortState,
     ServerFacts,
     WorkloadFacts,
     facts_of,
@@ -185,25 +185,25 @@ def led(node: NodeId = B, role: Role = Role.PRIMARY, keys: int = 0) -> ServerFac
 
 
 FENCES: dict[str, tuple[Fence, FenceFacts, str]] = {
-    "handshake": (Fence.HANDSHAKE, FenceFacts(port=Port.ANSWERED), ""),
-    "never led": (Fence.NEVER_LED, FenceFacts(port=Port.ANSWERED), ""),
-    "process refused": (Fence.PROCESS_GONE, FenceFacts(port=Port.REFUSED), ""),
-    "process answers": (Fence.PROCESS_GONE, FenceFacts(port=Port.ANSWERED), "responds again"),
+    "handshake": (Fence.HANDSHAKE, FenceFacts(port=PortState.ANSWERED), ""),
+    "never led": (Fence.NEVER_LED, FenceFacts(port=PortState.ANSWERED), ""),
+    "process refused": (Fence.PROCESS_GONE, FenceFacts(port=PortState.REFUSED), ""),
+    "process answers": (Fence.PROCESS_GONE, FenceFacts(port=PortState.ANSWERED), "responds again"),
     "process unknown": (Fence.PROCESS_GONE, FenceFacts(error="timeout"), "may be alive: timeout"),
     "container's pod deleted": (Fence.CONTAINER_ENDED, FenceFacts(), ""),
     "container's pod recreated": (
         Fence.CONTAINER_ENDED,
-        FenceFacts(pod=PodFacts("other"), port=Port.REFUSED),
+        FenceFacts(pod=PodFacts("other"), port=PortState.REFUSED),
         "recreated",
     ),
     "container refused": (
         Fence.CONTAINER_ENDED,
-        FenceFacts(pod=PodFacts("uid-1"), port=Port.REFUSED),
+        FenceFacts(pod=PodFacts("uid-1"), port=PortState.REFUSED),
         "",
     ),
     "container answers": (
         Fence.CONTAINER_ENDED,
-        FenceFacts(pod=PodFacts("uid-1"), port=Port.ANSWERED),
+        FenceFacts(pod=PodFacts("uid-1"), port=PortState.ANSWERED),
         "responds again",
     ),
     "pod gone": (Fence.POD_GONE, FenceFacts(), ""),

@@ -16,7 +16,14 @@ from redis_operator.planning.advice import PlanPhase, Switchover
 from redis_operator.planning.cluster.follow import follow
 from redis_operator.planning.cluster.settle import settle
 from redis_operator.planning.cluster.settled import shard_unrest, unrest
-from redis_operator.planning.clusters import Counted, Job, Moving, NotCounted, OpenSlot, SlotState
+from redis_operator.planning.clusters import (
+    Counted,
+    Moving,
+    NotCounted,
+    OpenSlot,
+    SlotMigration,
+    SlotState,
+)
 from redis_operator.planning.common.pods import pods
 from redis_operator.planning.common.saving import unsaved
 from redis_operator.planning.common.shrink import shrink
@@ -291,17 +298,21 @@ SETTLE: dict[str, Row] = {
         "",
     ),
     "a job whose target is gone": (
-        m.but(W, "0-0", jobs=(Job("j", P0.id, m.STRANGER, FIVE),)),
+        m.but(W, "0-0", jobs=(SlotMigration("j", P0.id, m.STRANGER, FIVE),)),
         {},
         "CancelJob 0-0",
     ),
     "a job whose target is silent": (
-        m.but(m.silent(W, "1-0"), "0-0", jobs=(Job("j", P0.id, P1.id, FIVE),)),
+        m.but(m.silent(W, "1-0"), "0-0", jobs=(SlotMigration("j", P0.id, P1.id, FIVE),)),
         {},
         "",
     ),
-    "a job of another": (m.but(W, "0-0", jobs=(Job("j", P1.id, m.STRANGER, FIVE),)), {}, ""),
-    "a job that goes on": (m.but(W, "0-0", jobs=(Job("j", P0.id, P1.id, FIVE),)), {}, ""),
+    "a job of another": (
+        m.but(W, "0-0", jobs=(SlotMigration("j", P1.id, m.STRANGER, FIVE),)),
+        {},
+        "",
+    ),
+    "a job that goes on": (m.but(W, "0-0", jobs=(SlotMigration("j", P0.id, P1.id, FIVE),)), {}, ""),
 }
 
 

@@ -14,13 +14,13 @@ import msgspec
 
 from .task import WorkerProgress
 
-__all__ = ["Flow", "Pace"]
+__all__ = ["ByteRate", "Flow"]
 
 _LOG = logging.getLogger(__name__)
 _BURST_SECONDS = 0.1
 
 
-class Pace:
+class ByteRate:
     """When the next bytes may pass, at so many a second. Pure."""
 
     def __init__(self, rate: int) -> None:
@@ -40,7 +40,7 @@ class Flow:
 
     def __init__(self, rate: int = 0) -> None:
         self.read = self.stored = self.parts = 0
-        self._pace = Pace(rate)
+        self._pace = ByteRate(rate)
 
     async def passed(self, size: int) -> None:
         """Count bytes that were read; return when the next ones may be."""

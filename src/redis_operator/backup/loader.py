@@ -21,7 +21,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from .errors import Damaged, TargetError
-from .link import Link, connect
+from .link import CommandLink, connect
 from .piece import Piece
 from .primary import Primary
 from .replica import Login
@@ -59,7 +59,7 @@ def keyspaces(answer: bytes) -> list[Keyspace]:
 class Loader:
     """The server, connected. One part at a time."""
 
-    def __init__(self, link: Link, host: str, login: Login) -> None:
+    def __init__(self, link: CommandLink, host: str, login: Login) -> None:
         self.link = link
         self._host = host
         self._login = login
@@ -149,7 +149,7 @@ async def open_loader(folder: Path, host: str, port: int) -> AsyncIterator[Loade
         link.close()
 
 
-async def _connected(place: ScratchAddress) -> Link:
+async def _connected(place: ScratchAddress) -> CommandLink:
     end = time.monotonic() + _START_SECONDS
     login = Login("default", place.password)
     while True:

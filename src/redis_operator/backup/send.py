@@ -16,9 +16,9 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from .errors import TargetError
-from .link import Link, connect
+from .link import CommandLink, connect
 from .replica import Login
-from .task import Target
+from .task import FillTarget
 
 __all__ = ["PASSING", "Batch", "Room", "Sender", "advice"]
 
@@ -61,12 +61,12 @@ class Sender:
     """A connection to one primary. The order of batches does not matter."""
 
     def __init__(
-        self, target: Target, login: Callable[[], Login], patience: float, room: Room
+        self, target: FillTarget, login: Callable[[], Login], patience: float, room: Room
     ) -> None:
         self._target, self._login, self._patience = target, login, patience
         self._room = room
         self._waiting: asyncio.Queue[Batch | None] = asyncio.Queue()
-        self._link: Link | None = None
+        self._link: CommandLink | None = None
         self._database = 0
 
     async def put(self, batch: Batch | None) -> None:
@@ -118,7 +118,7 @@ class Sender:
             told = answer
         return left, told
 
-    async def _connected(self) -> Link:
+    async def _connected(self) -> CommandLink:
         if self._link is None:
             place = self._target
             self._link = await connect(

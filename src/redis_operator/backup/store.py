@@ -37,7 +37,7 @@ from .task import (
     S3Place,
     Store,
 )
-from .uploads import Bucket, Credentials, end_uploads
+from .uploads import Bucket, StoreCredentials, end_uploads
 
 if TYPE_CHECKING:  # types that obstore has for checkers alone
     from obstore.store import ClientConfig
@@ -278,7 +278,7 @@ def _uploads(
     region = bucket.region or "us-east-1"
     if not bucket.keys:
         return None
-    credentials = Credentials(_key(keys, "accessKeyId"), _key(keys, "secretAccessKey"))
+    credentials = StoreCredentials(_key(keys, "accessKeyId"), _key(keys, "secretAccessKey"))
     trusted = authority.decode() if isinstance(authority, bytes) else ""
     endpoint = bucket.endpoint or f"https://s3.{region}.amazonaws.com"
     place = Bucket(endpoint, region, bucket.bucket, credentials, trusted)

@@ -29,6 +29,7 @@ __all__ = [
     "CarryTask",
     "DeleteTask",
     "Encryption",
+    "FillTarget",
     "GcsPlace",
     "Identity",
     "PointTask",
@@ -39,7 +40,6 @@ __all__ = [
     "Source",
     "Store",
     "TakeTask",
-    "Target",
     "Task",
     "Told",
     "ToldGap",
@@ -260,7 +260,7 @@ class VerifyTask(Struct, frozen=True, rename="camel", omit_defaults=True, tag="v
     scratch_port: int = 6380
 
 
-class Target(Struct, frozen=True, rename="camel", omit_defaults=True):
+class FillTarget(Struct, frozen=True, rename="camel", omit_defaults=True):
     """A primary that gets keys: those of its slots, or all of them where there are no slots.
 
     `replication_id` is its history at the start of the task: with another one it may have lost what
@@ -285,7 +285,7 @@ class CarryTask(Struct, frozen=True, rename="camel", omit_defaults=True, tag="ca
 
     store: Store
     user: str
-    targets: tuple[Target, ...]
+    targets: tuple[FillTarget, ...]
     cluster: bool = False
     engine: str = ""  # of the targets
     version: str = ""

@@ -52,7 +52,7 @@ def _existing(name: str) -> tuple[Instance, Settings]:
     return instance, settings
 
 
-class _Commands(click.Group):
+class _CommandGroup(click.Group):
     """Also has the commands for a Kubernetes cluster, which are loaded when they are asked for."""
 
     _CLUSTER = ("convert", "install", "upgrade", "uninstall")
@@ -70,7 +70,7 @@ class _Commands(click.Group):
         return found
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="redis-operator")
 def app() -> None:
     """Run Redis and Valkey on Kubernetes, or here and now on this machine."""

@@ -28,7 +28,7 @@ from kubecontroller.client.objects import PODS, SECRETS
 from kubecontroller.client.patches import MergePatch
 from kubecontroller.client.scheme import Kind
 from kubelocal.instance import Instance
-from redis_operator.cli.application import Application, Report, Seeds
+from redis_operator.cli.application import Application, ApplicationReport, Seeds
 from redis_operator.cli.local_cluster import INSTANCES, PROGRAM
 from redis_operator.redis import commands
 from redis_operator.redis.connection import Address, Credentials, connect
@@ -58,7 +58,7 @@ class _Act(Struct, frozen=True):
     """One step of the demonstration, and the report of the application."""
 
     title: str
-    report: Report
+    report: ApplicationReport
     planned: bool
     slots_moved: int = 0
 
@@ -188,7 +188,7 @@ def _moved(before: dict[str, set[int]], after: dict[str, set[int]]) -> int:
     return sum(len(slots - before.get(name, set())) for name, slots in after.items())
 
 
-async def _under_load(client: Client, act: Callable[[], Awaitable[None]]) -> Report:
+async def _under_load(client: Client, act: Callable[[], Awaitable[None]]) -> ApplicationReport:
     application = Application(await _seeds(client), writes_per_second=500)
     application.start()
     await asyncio.sleep(1.5)

@@ -37,7 +37,7 @@ from .persistence import PersistentTransport
 from .rights import OPERATOR, RBAC
 from .stored import misfits
 from .strategy import Listed, Strategy, generate
-from .waiting import Patience, wait, wait_for_stage
+from .waiting import StageTimeout, wait, wait_for_stage
 
 __all__ = ["FIELD_MANAGER", "InstallError", "Installer", "Memory", "Tell", "kind_of", "persistent"]
 
@@ -75,7 +75,7 @@ class Installer:
     """Writes one installation through a client; reports each step as a line."""
 
     def __init__(
-        self, client: Client, *, tell: Tell, patience: Patience, memory: Memory | None = None
+        self, client: Client, *, tell: Tell, patience: StageTimeout, memory: Memory | None = None
     ) -> None:
         self._client = persistent(client, tell)
         self._tell = tell

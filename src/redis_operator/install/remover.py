@@ -39,7 +39,7 @@ from .inventory import INVENTORY, InstallPhase, Inventory, Item, certificate_ite
 from .objects import Stage, objects, stages
 from .options import Options
 from .rights import OPERATOR
-from .waiting import Patience, operator_pods, rollout_limitation, wait
+from .waiting import StageTimeout, operator_pods, rollout_limitation, wait
 
 __all__ = ["Remover"]
 
@@ -49,7 +49,7 @@ _TRIES = 5  # of a deletion that conflicts with changes
 class Remover:
     """Removes one installation."""
 
-    def __init__(self, client: Client, *, tell: Tell, patience: Patience) -> None:
+    def __init__(self, client: Client, *, tell: Tell, patience: StageTimeout) -> None:
         self._client = persistent(client, tell)
         self._tell = tell
         self._patience = patience

@@ -31,7 +31,7 @@ from .workload import POD_LABELS
 
 __all__ = [
     "NotInForce",
-    "Patience",
+    "StageTimeout",
     "definition_limitation",
     "operator_pods",
     "pod_limitation",
@@ -57,7 +57,7 @@ CERTIFICATES: Final[Kind[Manifest]] = Kind(
 )
 
 
-class Patience(Struct, frozen=True):
+class StageTimeout(Struct, frozen=True):
     """How long each stage may take to work, in seconds."""
 
     seconds: float = 300.0
@@ -78,7 +78,7 @@ async def wait_for_stage(
     client: Client,
     stage: str,
     made: Sequence[Object],
-    patience: Patience,
+    patience: StageTimeout,
     tell: Callable[[str], None],
 ) -> None:
     """Return when everything of a stage works. Raises `NotInForce`."""
@@ -109,7 +109,7 @@ def _looks(client: Client, stage: str, document: Object) -> list[_Look]:
             return []
 
 
-async def wait(look: _Look, patience: Patience) -> None:
+async def wait(look: _Look, patience: StageTimeout) -> None:
     """Check until there is no reason to wait any more. Raises `NotInForce`, which names it."""
     clock = asyncio.get_running_loop().time
     end = clock() + patience.seconds

@@ -25,12 +25,12 @@ from redis_operator.backup.task import (
     TASK,
     CarryTask,
     DeleteTask,
+    FillTarget,
     Identity,
     PointTask,
     ServeTask,
     ShardTask,
     TakeTask,
-    Target,
     Task,
     Until,
     VerifyTask,
@@ -205,7 +205,7 @@ def fill_job(
     storage: BackupStorage,
     path: str,
     *,
-    targets: tuple[Target, ...],
+    targets: tuple[FillTarget, ...],
     image: str,
     server_image: str,
     encryption: BackupEncryption | None = None,
@@ -246,7 +246,7 @@ def carrier_pod(
     return pod
 
 
-def with_targets(job: Object, targets: tuple[Target, ...]) -> Object:
+def with_targets(job: Object, targets: tuple[FillTarget, ...]) -> Object:
     """Return a Job with the histories of the primaries that its worker fills."""
     histories = {target.pod: target.replication_id for target in targets}
     job["metadata"]["annotations"] = {TARGETS_ANNOTATION: msgspec.json.encode(histories).decode()}

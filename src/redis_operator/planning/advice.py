@@ -10,7 +10,7 @@ from msgspec import Struct
 from ..api.redis import Mode
 from ..redis.slots import NO_SLOTS, SlotSet
 from .actions import Action, LabelPod, LabelRole
-from .sources import Filling, Source
+from .sources import ExternalSource, Filling
 
 __all__ = ["ACCEPT_LOSS", "Loss", "Plan", "PlanPhase", "Switchover", "Wanted"]
 
@@ -60,7 +60,7 @@ class Wanted(Struct, frozen=True):
     primary_name: str = ""  # the name under which they monitor the primary
     sentinel_settings: tuple[tuple[str, str], ...] = ()  # for SENTINEL SET
     weights: tuple[tuple[int, float], ...] = ()  # of shards, if they are to differ
-    source: Source | None = None  # an external server to follow until it is removed from the spec
+    source: ExternalSource | None = None  # to follow until it is removed from the spec
     filling: Filling | None = None  # a backup that is restored before any client is served
     backup: str = ""  # a backup that is being read: no slot migration begins meanwhile
     source_given_up: bool = False  # a person gave up the data that has not arrived, once

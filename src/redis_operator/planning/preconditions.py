@@ -43,7 +43,7 @@ __all__ = [
     "ClaimFacts",
     "FenceFacts",
     "PodFacts",
-    "Port",
+    "PortState",
     "ServerFacts",
     "WorkloadFacts",
     "claim_limitation",
@@ -108,7 +108,7 @@ class ActionFacts(Struct, frozen=True):
     sentinels: tuple[SentinelView, ...] = ()  # those that an action asks before it is carried out
 
 
-class Port(Enum):
+class PortState(Enum):
     """The result of a connection to an address."""
 
     REFUSED = "refused"
@@ -119,7 +119,7 @@ class Port(Enum):
 class FenceFacts(Struct, frozen=True):
     """What is known of the old primary right before its replica is promoted."""
 
-    port: Port = Port.UNKNOWN
+    port: PortState = PortState.UNKNOWN
     error: str = ""
     pod: PodFacts | None = None  # None: the API has no such pod
     existing: tuple[str, ...] = ()  # of the pods that were not observed, those that exist
@@ -316,9 +316,9 @@ def _not_empty(action: Failover | Promote, server: ServerFacts | None) -> str | 
 
 
 def _listening(pod: str, facts: FenceFacts) -> str | None:
-    if facts.port is Port.REFUSED:
+    if facts.port is PortState.REFUSED:
         return None
-    if facts.port is Port.ANSWERED:
+    if facts.port is PortState.ANSWERED:
         return f"{pod} responds again"
     return f"{pod} may be alive: {facts.error}"
 

@@ -26,7 +26,7 @@ from ..manifest import Manifest
 from ..primary import Primary, verify
 from ..replica import Login
 from ..store import Shelf
-from .plan import Plan
+from .plan import ReplayPlan
 from .refusals import read_errors, refusal
 from .replay import replay, verify_stream
 
@@ -43,7 +43,7 @@ class FeedError(WorkerError):
     reason = "FeedFailed"
 
 
-async def primary_of(shelf: Shelf, plan: Plan, login: Callable[[], Login]) -> Primary:
+async def primary_of(shelf: Shelf, plan: ReplayPlan, login: Callable[[], Login]) -> Primary:
     """Return a primary that gives the base and the stream up to the cut.
 
     Everything is read and compared with its manifests first. Raises `Damaged`.
@@ -60,7 +60,7 @@ async def primary_of(shelf: Shelf, plan: Plan, login: Callable[[], Login]) -> Pr
     )
 
 
-def manifest_for(plan: Plan) -> Manifest:
+def manifest_for(plan: ReplayPlan) -> Manifest:
     """Return what is known of the servers that wrote the base of a plan."""
     base = plan.base
     return Manifest(
@@ -78,7 +78,7 @@ def manifest_for(plan: Plan) -> Manifest:
 
 async def feed(
     shelf: Shelf,
-    plan: Plan,
+    plan: ReplayPlan,
     server: Address,
     *,
     credentials: Credentials | None = None,

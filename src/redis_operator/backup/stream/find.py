@@ -11,11 +11,11 @@ from msgspec.structs import replace
 from ..errors import Damaged, WorkerError
 from .catalogue import Catalogue, ListedLine
 from .plan import (
-    At,
+    AtTime,
     Bound,
     NotArchived,
     Offset,
-    Plan,
+    ReplayPlan,
     Span,
     Wanted,
     Window,
@@ -47,12 +47,12 @@ class Around(Struct, frozen=True):
         return chain(self.segments)
 
 
-async def find_around(catalogue: Catalogue, wanted: At | PointMark) -> Around:
+async def find_around(catalogue: Catalogue, wanted: AtTime | PointMark) -> Around:
     """Return the line that has a moment, from the base before it to some time after it.
 
     Raises `NotArchived` and `Damaged`, as `find_plan` does.
     """
-    early = replace(wanted, bound=Bound.NOT_AFTER) if isinstance(wanted, At) else wanted
+    early = replace(wanted, bound=Bound.NOT_AFTER) if isinstance(wanted, AtTime) else wanted
     found = await find_plan(catalogue, early)
     [listed] = [one for one in catalogue.lines if one.line == found.base.line]
     upto = await _upto(catalogue, listed, _time(wanted) + _SLACK)
@@ -73,7 +73,7 @@ def _unbroken(segments: list[Segment]) -> tuple[Segment, ...]:
     return tuple(segments)
 
 
-async def find_plan(catalogue: Catalogue, wanted: Wanted | str, *, shard: str = "") -> Plan:
+async def find_plan(catalogue: Catalogue, wanted: Wanted | str, *, shard: str = "") -> ReplayPlan:
     """Return what is to be read for a time, an offset or a named restore point.
 
     Raises `NotArchived`, which names the gap where there is one, or `Damaged`.
@@ -95,8 +95,8 @@ async def find_plan(catalogue: Catalogue, wanted: Wanted | str, *, shard: str = 
     raise failed
 
 
-def _time(wanted: At | PointMark) -> int:
-    return wanted.time if isinstance(wanted, At) else wanted.server
+def _time(wanted: AtTime | PointMark) -> int:
+    return wanted.time if isinstance(wanted, AtTime) else wanted.server
 
 
 async def _marked(catalogue: Catalogue, name: str, shard: str) -> PointMark:
@@ -109,8 +109,8 @@ async def _marked(catalogue: Catalogue, name: str, shard: str) -> PointMark:
 
 
 async def _plan_time(
-    catalogue: Catalogue, usable: list[ListedLine], wanted: At | PointMark
-) -> Plan:
+    catalogue: Catalogue, usable: list[ListedLine], wanted: AtTime | PointMark
+) -> ReplayPlan:
     """Plan by the clocks of primaries alone: that of a worker may differ much."""
     failed: NotArchived | None = None
     time = _time(wanted)
@@ -150,7 +150,7 @@ async def _began(catalogue: Catalogue, listed: ListedLine, place: int) -> tuple[
 
 async def _within(
     catalogue: Catalogue, listed: ListedLine, bases: list[Base], wanted: Wanted
-) -> Plan:
+) -> ReplayPlan:
     """Plan within one line: from the last usable base to the segments around the moment.
 
     The last one may be later than the cut, or among orphaned bytes.

@@ -23,7 +23,7 @@ from redis_operator.redis.replies import InfoReplication
 from ..errors import SourceError
 from ..replica import Login
 from .follow import Continue
-from .link import Link, attach_stream
+from .link import StreamLink, attach_stream
 from .sampler import open_link
 from .sealing import Growing
 
@@ -87,7 +87,7 @@ class Prover:
         self.damage = ""
         self._losses = 0
 
-    async def is_proven(self, link: Link, growing: Growing, receive: Receive) -> bool:
+    async def is_proven(self, link: StreamLink, growing: Growing, receive: Receive) -> bool:
         """Tell whether all that has arrived is what the server has sent; False: it does not say so.
 
         Raises `BytesLost` where it is not, and `SourceError` where the stream has ended.
@@ -100,7 +100,7 @@ class Prover:
         self.begin()
         return True
 
-    async def _compare(self, link: Link, growing: Growing, receive: Receive) -> bool:
+    async def _compare(self, link: StreamLink, growing: Growing, receive: Receive) -> bool:
         try:
             async with await open_link(link.source, self._login()) as asking:
                 told = await _offset_settled(asking, link, receive)
@@ -144,7 +144,7 @@ class Prover:
 
 
 async def _offset_settled(
-    asking: Connection, link: Link, receive: Receive
+    asking: Connection, link: StreamLink, receive: Receive
 ) -> InfoReplication | None:
     """Return what the server says once that settles it, or when writes do not pause.
 
@@ -180,7 +180,7 @@ async def _ask(asking: Connection) -> InfoReplication:
     return await asking.run(commands.info_replication(), timeout=_ANSWER_SECONDS)
 
 
-async def _read(link: Link, size: int) -> bytes:
+async def _read(link: StreamLink, size: int) -> bytes:
     """Return the next bytes of a link, and end it."""
     found = b""
     deadline = time.monotonic() + _LATE_SECONDS

@@ -27,7 +27,7 @@ from msgspec import Struct
 
 from redis_operator.redis.slots import ALL_SLOTS, NO_SLOTS, SlotSet
 
-from .plan import At, Bound, Cut, NotArchived, Span, cut_at, text_of
+from .plan import AtTime, Bound, NotArchived, RestoreEnd, Span, cut_at, text_of
 from .records import Owned, PointMark
 
 __all__ = ["Share", "plan_point", "plan_shards"]
@@ -39,7 +39,7 @@ class Share(Struct, frozen=True):
     """What one shard gives: the keys of `slots`, and those of `open` that their owner lacks."""
 
     shard: str
-    cut: Cut
+    cut: RestoreEnd
     slots: SlotSet
     open: SlotSet
 
@@ -63,13 +63,13 @@ def plan_shards(
             f"{both[0]} gave slots away and took others at {text_of(time)}, so that no cut of it "
             "holds all keys; choose a time before or after, or a restore point"
         )
-    cuts = {n: cut_at(At(time, bound), spans) for n, spans in shards.items() if not taken[n]}
+    cuts = {n: cut_at(AtTime(time, bound), spans) for n, spans in shards.items() if not taken[n]}
     clocks = {name: _reaches(time, cut, shards[name]) for name, cut in cuts.items()}
     after = max(clocks.values(), default=time)
     sources = [name for name in cuts if given[name]]
     seen = max((_seen(cuts[name], shards[name]) for name in sources), default=0)
     for name in shards.keys() - cuts.keys():
-        early = cut_at(At(after, Bound.INCLUDE), shards[name])
+        early = cut_at(AtTime(after, Bound.INCLUDE), shards[name])
         cuts[name] = _cut_after(name, early, seen, shards[name])
         clocks[name] = _reaches(after, cuts[name], shards[name])
     owners = _owners({name: _told(name, after, spans) for name, spans in shards.items()}, after)
@@ -79,7 +79,7 @@ def plan_shards(
     )
 
 
-def _seen(cut: Cut, spans: Sequence[Span]) -> int:
+def _seen(cut: RestoreEnd, spans: Sequence[Span]) -> int:
     """Return when a shard had come to a cut at the latest, by the clock of the worker."""
     times = [
         sample.received
@@ -90,13 +90,13 @@ def _seen(cut: Cut, spans: Sequence[Span]) -> int:
     return min(times, default=0)
 
 
-def _cut_after(name: str, cut: Cut, seen: int, spans: Sequence[Span]) -> Cut:
+def _cut_after(name: str, cut: RestoreEnd, seen: int, spans: Sequence[Span]) -> RestoreEnd:
     """Return a cut, or the first sample after it that was asked for at `seen` or later."""
     for span in spans:
         for sample in span.samples:
             if sample.server >= cut.passed and sample.sent >= seen:
                 history = span.segment.replication_id
-                return Cut(history, sample.offset, cut.reached, sample.server)
+                return RestoreEnd(history, sample.offset, cut.reached, sample.server)
     raise NotArchived(
         f"{name} is not archived up to {text_of(seen)} by the clock of the worker, and slots were "
         "moving to it; choose an earlier time"
@@ -119,14 +119,14 @@ def _all_owned(spans: Sequence[Span]) -> list[Owned]:
     return [owned for span in spans for owned in span.segment.owned if owned.offset <= span.until]
 
 
-def _reaches(time: int, cut: Cut, spans: Sequence[Span]) -> int:
+def _reaches(time: int, cut: RestoreEnd, spans: Sequence[Span]) -> int:
     """Return until when a shard had nothing more than a cut of it for a time holds.
 
     Of samples that are equal but for their time the first and the last are kept: the next one may
     be long after the time, without a write since. Slots may have changed hands by then: Redis 6.2
     does not write that to the stream.
     """
-    before = cut_at(At(time), spans)
+    before = cut_at(AtTime(time), spans)
     same = (cut.replication_id, cut.offset) == (before.replication_id, before.offset)
     return time if same else cut.passed
 
@@ -145,7 +145,7 @@ def plan_point(
     return tuple(
         Share(
             name,
-            Cut(mark.replication_id, mark.offset, mark.server, mark.server),
+            RestoreEnd(mark.replication_id, mark.offset, mark.server, mark.server),
             owners[name],
             opened[name] - owners[name],
         )

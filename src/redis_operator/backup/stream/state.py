@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from ..task import ToldGap
 
-__all__ = ["Limits", "Shard", "State"]
+__all__ = ["ArchiverState", "Limits", "Shard"]
 
 
 class Shard(Struct, frozen=True):
@@ -33,7 +33,7 @@ class Limits(Struct, frozen=True):
     patience_seconds: float = 20.0
 
 
-class State(Struct, frozen=True):
+class ArchiverState(Struct, frozen=True):
     """The state of an archiver. `oldest` and `newest`: of the store, in microseconds since 1970."""
 
     attached: str  # the pod; empty: none

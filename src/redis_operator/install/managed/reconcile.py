@@ -51,13 +51,13 @@ from redis_operator.install.options import Options
 from redis_operator.install.remover import Remover
 from redis_operator.install.rights import OPERATOR
 from redis_operator.install.strategy import STRATEGY_LABEL, Strategy, name_of, read
-from redis_operator.install.waiting import NotInForce, Patience, pod_limitation
+from redis_operator.install.waiting import NotInForce, StageTimeout, pod_limitation
 
 from .choices import Named, load_redisoperator, load_status, options_of
 from .job import strategy_job
 from .status import (
     Standing,
-    Survey,
+    SurveyedObject,
     component_statuses,
     installation_status,
     under_way_for,
@@ -109,7 +109,7 @@ class Installations(Struct, frozen=True):
         """Remove the operator; databases keep serving without it."""
         if load_status(raw).phase is not InstallationPhase.DELETING:
             await self._told(raw, Standing(waits_for="the operator is removed", ends=True), None)
-        remover = Remover(self.client, tell=_LOG.info, patience=Patience(0.0))
+        remover = Remover(self.client, tell=_LOG.info, patience=StageTimeout(0.0))
         try:
             await remover.uninstall(self.namespace)
         except NotInForce as error:
@@ -132,7 +132,7 @@ class Installations(Struct, frozen=True):
         if isinstance(strategy, Standing):
             return await self._told(raw, strategy, None)
         installer = Installer(
-            self.client, tell=_LOG.info, patience=Patience(0.0), memory=self.applied
+            self.client, tell=_LOG.info, patience=StageTimeout(0.0), memory=self.applied
         )
         installed = await installer.find(self.namespace)
         held_back = _held_back(raw, wanted, strategy, installed)
@@ -226,7 +226,7 @@ class Installations(Struct, frozen=True):
 
     async def _surveys(
         self, target: Strategy | None, left_out: Collection[Item] = ()
-    ) -> list[Survey]:
+    ) -> list[SurveyedObject]:
         """Return the state of every component but the controller, whose pods have more."""
         found = []
         for listed in target.objects if target is not None else ():
@@ -237,7 +237,7 @@ class Installations(Struct, frozen=True):
                 live = await self.client.get(kind_of(item), (item.namespace, item.name))
             except NotFound:
                 live = None
-            found.append(Survey(listed, live, unserved=live is None and item in left_out))
+            found.append(SurveyedObject(listed, live, unserved=live is None and item in left_out))
         return found
 
     async def _told(
@@ -290,7 +290,7 @@ class Installations(Struct, frozen=True):
         """Return what is installed and how it runs; the last value where it may not be read."""
         installed: Inventory | None = None
         components: Sequence[ComponentStatus] = before.components
-        installer = Installer(self.client, tell=_LOG.info, patience=Patience(0.0))
+        installer = Installer(self.client, tell=_LOG.info, patience=StageTimeout(0.0))
         with suppress(Forbidden):
             installed = await installer.find(self.namespace)
         with suppress(Forbidden):

@@ -23,7 +23,13 @@ from redis_operator.install.objects import VERSION_LABEL, Component
 from redis_operator.install.strategy import Listed, Strategy
 from redis_operator.install.waiting import rollout_limitation
 
-__all__ = ["Standing", "Survey", "component_statuses", "installation_status", "under_way_for"]
+__all__ = [
+    "Standing",
+    "SurveyedObject",
+    "component_statuses",
+    "installation_status",
+    "under_way_for",
+]
 
 _LONGEST: Final = timedelta(minutes=10)
 _LONGEST_TEXT: Final = 4096
@@ -44,7 +50,7 @@ class Standing(Struct, frozen=True):
     remark: str = ""  # what else is to be known when all is done
 
 
-class Survey(Struct, frozen=True):
+class SurveyedObject(Struct, frozen=True):
     """One object of a strategy, and what there is of it."""
 
     listed: Listed
@@ -53,7 +59,7 @@ class Survey(Struct, frozen=True):
 
 
 def component_statuses(
-    surveys: Sequence[Survey],
+    surveys: Sequence[SurveyedObject],
     deployment: Deployment | None,
     target: Strategy | None,
     previous: Sequence[ComponentStatus] = (),
@@ -82,7 +88,7 @@ def component_statuses(
     return found
 
 
-def _objects_status(name: str, own: Sequence[Survey], version: str) -> ComponentStatus:
+def _objects_status(name: str, own: Sequence[SurveyedObject], version: str) -> ComponentStatus:
     served = [survey for survey in own if not survey.unserved]
     there = [survey.live for survey in served if survey.live is not None]
     missing = [str(survey.listed.item) for survey in served if survey.live is None]

@@ -38,7 +38,7 @@ from redis_operator.api.redisbackupschedule import RedisBackupSchedule
 from redis_operator.api.redisbackupschedule_validation import load_schedule
 from redis_operator.api.validation import load, load_status
 from redis_operator.backup.task import Identity, Until
-from redis_operator.manifests.facts import Facts, Filling, Restore, SourceLogin
+from redis_operator.manifests.facts import Facts, FillingFacts, Restore, SourceLogin
 from redis_operator.manifests.objects import Object
 from redis_operator.manifests.users import REPLICATION
 from redis_operator.manifests.workers import fill_job, identity_of, restore_job, restore_job_name
@@ -86,7 +86,7 @@ def restore_facts(redis: Redis, facts: Facts, world: World) -> Facts:
     mixed = mixed_limitation(redis)
     if asked is None:
         part = told.restore.backup if told.restore is not None else ""
-        return replace(facts, filling=Filling(part, problem=mixed)) if mixed else facts
+        return replace(facts, filling=FillingFacts(part, problem=mixed)) if mixed else facts
     backup = _backup(world, (meta.namespace, asked.name))
     problem = _limitation(redis, backup, facts.version) or _no_archive(redis, world)
     job = world.workers.job((meta.namespace, restore_job_name(meta.name)))
@@ -96,13 +96,13 @@ def restore_facts(redis: Redis, facts: Facts, world: World) -> Facts:
     if way is Way.CARRY:
         filling = filling_of(asked.label, job, world.workers)
         if problem is not None:
-            filling = Filling(asked.label, problem=problem)
+            filling = FillingFacts(asked.label, problem=problem)
         return replace(facts, filling=filling)
     if problem is not None:
         restore = Restore(asked.label, problem=problem)
     else:
         restore = _restore(asked.label, job, world.workers)
-    unknown = Filling(asked.label) if way is None else None
+    unknown = FillingFacts(asked.label) if way is None else None
     login = SourceLogin(REPLICATION, facts.passwords.replication)
     return replace(facts, source=login, restore=restore, filling=unknown)
 

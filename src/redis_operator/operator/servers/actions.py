@@ -41,7 +41,7 @@ from redis_operator.planning.preconditions import (
     ActionFacts,
     FenceFacts,
     PodFacts,
-    Port,
+    PortState,
     ServerFacts,
     fence_limitation,
     identity_limitation,
@@ -61,9 +61,9 @@ _PROMOTION_SECONDS = 6.0
 _ENDED_SECONDS = 0.5  # an election that was in progress when the primary ended may still succeed
 _PAUSE_MILLISECONDS = 3000
 _MODES = {
-    FailoverMode.PLAIN: commands.FailoverMode.COORDINATED,
-    FailoverMode.FORCE: commands.FailoverMode.FORCE,
-    FailoverMode.TAKEOVER: commands.FailoverMode.TAKEOVER,
+    FailoverMode.PLAIN: commands.FailoverOption.COORDINATED,
+    FailoverMode.FORCE: commands.FailoverOption.FORCE,
+    FailoverMode.TAKEOVER: commands.FailoverOption.TAKEOVER,
 }
 _OnServer: TypeAlias = (
     TuneForBootstrap
@@ -318,7 +318,7 @@ class Servers:
             return FenceFacts()
         pod = PodFacts(live.uid)
         if not live.ip:
-            return FenceFacts(port=Port.REFUSED, pod=pod)
+            return FenceFacts(port=PortState.REFUSED, pod=pod)
         found = await _knock(Target(live.uid, Address(live.ip, PORT)))
         return FenceFacts(port=found.port, error=found.error, pod=pod)
 
@@ -412,11 +412,11 @@ async def _knock(target: Target | None) -> FenceFacts:
             target.address, timeout=_TIMEOUT, credentials=target.credentials, tls=target.tls
         )
     except RefusedError:
-        return FenceFacts(port=Port.REFUSED)
+        return FenceFacts(port=PortState.REFUSED)
     except RedisError as error:
         return FenceFacts(error=str(error))
     connection.close()
-    return FenceFacts(port=Port.ANSWERED)
+    return FenceFacts(port=PortState.ANSWERED)
 
 
 async def _until_known(connection: Connection, command: Command[None], pod: str) -> None:

@@ -49,7 +49,7 @@ _FRESH_SECONDS = 5.0
 _FIELD = "spec.bootstrap.fromRedis"
 
 
-class _Reading(Struct, frozen=True):
+class _SecretReading(Struct, frozen=True):
     """The content of the Secret when it was last read, or what was wrong with it."""
 
     at: float
@@ -67,7 +67,7 @@ class Sources:
         self._client = client
         self._links = links
         self._clock = clock
-        self._read: dict[Key, _Reading] = {}
+        self._read: dict[Key, _SecretReading] = {}
         self._open: dict[Key, str] = {}  # the identity of the connection
 
     async def facts(self, redis: Redis, facts: Facts) -> Facts:
@@ -85,22 +85,24 @@ class Sources:
             reading = self._read[key] = await self._reading(key, asked, now)
         return replace(facts, source=reading.login, source_problem=reading.problem)
 
-    async def _reading(self, key: Key, asked: BootstrapFromRedis, now: float) -> _Reading:
+    async def _reading(self, key: Key, asked: BootstrapFromRedis, now: float) -> _SecretReading:
         secret = asked.password_secret
         if secret is None:
-            return _Reading(now, asked, SourceLogin(asked.username, ""))
+            return _SecretReading(now, asked, SourceLogin(asked.username, ""))
         path = f"{_FIELD}.passwordSecret: Secret {secret.name}"
         try:
             found = await self._client.get(SECRETS, (key[0], secret.name), timeout=_TIMEOUT)
         except NotFound:
-            return _Reading(now, asked, problem=f"{path} does not exist in namespace {key[0]}")
+            return _SecretReading(
+                now, asked, problem=f"{path} does not exist in namespace {key[0]}"
+            )
         except KubeError as error:
-            return _Reading(now, asked, problem=f"{path} cannot be read: {error}")
+            return _SecretReading(now, asked, problem=f"{path} cannot be read: {error}")
         raw = (found.data or {}).get(secret.key)
         wrong = password_limitation(raw, secret.key)
         if raw is None or wrong is not None:
-            return _Reading(now, asked, problem=f"{path} {wrong}")
-        return _Reading(now, asked, SourceLogin(asked.username, raw.decode()))
+            return _SecretReading(now, asked, problem=f"{path} {wrong}")
+        return _SecretReading(now, asked, SourceLogin(asked.username, raw.decode()))
 
     async def look(
         self, redis: Redis, facts: Facts, observed: Observed, targets: Mapping[str, Target]

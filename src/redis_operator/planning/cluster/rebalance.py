@@ -7,9 +7,9 @@ from itertools import chain
 from ...redis.slots import (
     NO_SLOTS,
     SLOTS,
-    Cut,
     SlotMove,
     SlotSet,
+    SlotShare,
     even_shares,
     fewest_moves,
     slot_targets,
@@ -110,7 +110,7 @@ def _moves(situation: Situation, weights: SlotWeights | None = None) -> tuple[Sl
     return fewest_moves(owned, targets, lambda cut: _by_weight(cut, targets, weights))
 
 
-def _by_weight(cut: Cut, targets: dict[str, int], weights: SlotWeights) -> SlotSet:
+def _by_weight(cut: SlotShare, targets: dict[str, int], weights: SlotWeights) -> SlotSet:
     """The slots of a cut that bring both ends nearest to their share of the total weight."""
 
     def due(node: str) -> float:
