@@ -26,7 +26,7 @@ from bench.turns import RUNS, in_turns
 from kubelocal.loopback import free_host
 from redis_operator.backup.carry import carry
 from redis_operator.backup.link import connect
-from redis_operator.backup.loader import told_of
+from redis_operator.backup.loader import info_fields
 from redis_operator.backup.primary import Primary, find_part, rdb_of
 from redis_operator.backup.replica import Login
 from redis_operator.backup.store import open_shelf
@@ -214,7 +214,7 @@ async def _carry(folder: Path, *hosts: str) -> None:
     targets = []
     for number, (host, share) in enumerate(zip(hosts, even_shares(_SHARDS), strict=True)):
         link = await connect(host, host=host)
-        told = told_of(await link.ask("INFO", "replication"))
+        told = info_fields(await link.ask("INFO", "replication"))
         link.close()
         targets.append(FillTarget(f"new-{number}", host, told["master_replid"], str(share)))
     task = CarryTask(_STORE, _LOGIN.user, tuple(targets), cluster=True)

@@ -15,7 +15,7 @@ from planning.rows import Row, Spec, check, sizes
 from redis_operator.planning.advice import PlanPhase, Switchover
 from redis_operator.planning.cluster.follow import follow
 from redis_operator.planning.cluster.settle import settle
-from redis_operator.planning.cluster.settled import shard_unrest, unrest
+from redis_operator.planning.cluster.settled import unsettled, unsettled_shard
 from redis_operator.planning.clusters import (
     Counted,
     Moving,
@@ -103,16 +103,16 @@ RESTLESS = {
 def test_no_planned_change_begins_before_all_is_at_rest(
     moment: Observed, spec: Spec, word: str | None
 ) -> None:
-    reason = unrest(m.situation(moment, **spec))
+    reason = unsettled(m.situation(moment, **spec))
     assert (reason is None) if word is None else (reason is not None and word in reason), reason
 
 
 def test_a_shard_is_not_at_rest_while_a_pod_that_leaves_it_owns_slots_and_is_unwell() -> None:
     swapped = m.but(W, "1-0", role=Role.REPLICA, replica_of=R1.id, slots=NO_SLOTS)
     swapped = m.but(swapped, "1-1", role=Role.PRIMARY, replica_of=None, slots=P1.slots)
-    assert shard_unrest(m.situation(swapped, replicas=0), 1) is None
+    assert unsettled_shard(m.situation(swapped, replicas=0), 1) is None
     unwell = m.but(swapped, "1-1", pod_ready=False)
-    assert shard_unrest(m.situation(unwell, replicas=0), 1) == "db-1-1 is not ready"
+    assert unsettled_shard(m.situation(unwell, replicas=0), 1) == "db-1-1 is not ready"
 
 
 def test_a_server_that_writes_its_first_file_is_not_ended() -> None:

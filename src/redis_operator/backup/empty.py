@@ -15,7 +15,7 @@ from contextlib import AsyncExitStack
 
 from .errors import TargetError
 from .link import CommandLink, connect
-from .loader import told_of
+from .loader import info_fields
 from .replica import Login
 from .task import FillTarget
 
@@ -41,8 +41,11 @@ async def empty(targets: Sequence[FillTarget], login: Login) -> None:
 
 async def require_primary(link: CommandLink, target: FillTarget) -> None:
     """Raise `TargetError` where a target is not the same primary any more, or restarted."""
-    told = told_of(await link.ask("INFO", "replication"))
-    if told.get("role") != "master" or told.get("master_replid") != target.replication_id:
+    replication = info_fields(await link.ask("INFO", "replication"))
+    if (
+        replication.get("role") != "master"
+        or replication.get("master_replid") != target.replication_id
+    ):
         raise TargetError(
             f"{target.pod} is not the primary any more that it was when the worker started, "
             "and may not have what it was given; the restore starts again"

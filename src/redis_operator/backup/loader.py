@@ -28,7 +28,7 @@ from .replica import Login
 from .scratch import ScratchAddress, ScratchError, offer
 from .stream.refusals import read_errors, refusal
 
-__all__ = ["Keyspace", "Loader", "keyspaces", "open_loader", "told_of"]
+__all__ = ["Keyspace", "Loader", "info_fields", "keyspaces", "open_loader"]
 
 _START_SECONDS = 120.0
 _LOOK_SECONDS = 0.05
@@ -45,7 +45,7 @@ class Keyspace(Struct, frozen=True):
     mortal: int
 
 
-def told_of(answer: bytes) -> dict[str, str]:
+def info_fields(answer: bytes) -> dict[str, str]:
     """Return the fields of an answer to INFO."""
     lines = (line.partition(":") for line in answer.decode().splitlines())
     return {name: value for name, mark, value in lines if mark}
@@ -92,10 +92,10 @@ class Loader:
         part = piece.part
         last, since = "", time.monotonic()
         while True:
-            told = told_of(await self.link.ask("INFO", "replication"))
-            told |= told_of(await self.link.ask("INFO", "persistence"))
-            syncs = told.get("master_sync_in_progress") != "0"
-            loaded = told.get("master_link_status") == "up" and not syncs
+            info = info_fields(await self.link.ask("INFO", "replication"))
+            info |= info_fields(await self.link.ask("INFO", "persistence"))
+            syncs = info.get("master_sync_in_progress") != "0"
+            loaded = info.get("master_link_status") == "up" and not syncs
             if loaded and (piece.stream is None or feeder.whole.is_set()):
                 return
             if feeder.failure is not None:  # of the store: it says nothing about the backup
@@ -106,7 +106,7 @@ class Loader:
                     "again; see the log of container server"
                 )
             signs = ("master_sync_read_bytes", "loading_loaded_bytes", "slave_repl_offset")
-            sign = " ".join(told.get(name, "") for name in signs)
+            sign = " ".join(info.get(name, "") for name in signs)
             if sign != last:
                 last, since = sign, time.monotonic()
             if time.monotonic() - since > _STUCK_SECONDS:

@@ -114,8 +114,8 @@ class Scratch:
                         raise ScratchError(f"the scratch server ended while it ran {words[0]}")
                     self._parser.feed(data)
         except (OSError, TimeoutError) as error:
-            told = str(error) or f"no answer to {words[0]} within {_ANSWER_SECONDS:g} s"
-            raise ScratchError(f"the scratch server cannot be asked: {told}") from error
+            message = str(error) or f"no answer to {words[0]} within {_ANSWER_SECONDS:g} s"
+            raise ScratchError(f"the scratch server cannot be asked: {message}") from error
         if isinstance(answer, Exception):
             raise ScratchError(f"the scratch server refuses {words[0]}: {answer}")
         return answer

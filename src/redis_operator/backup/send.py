@@ -87,12 +87,12 @@ class Sender:
     async def _take(self, batch: Batch) -> None:
         left, end = batch.commands, time.monotonic() + self._patience
         while left:
-            left, told = await self._once(left, batch)
+            left, refusal = await self._once(left, batch)
             if not left:
                 return
             if time.monotonic() > end:
-                raise self._refusal(told, batch)
-            _LOG.info("%s: %s", self._target.pod, told)
+                raise self._refusal(refusal, batch)
+            _LOG.info("%s: %s", self._target.pod, refusal)
             await asyncio.sleep(_PAUSE_SECONDS)
 
     async def _once(self, commands: list[bytes], batch: Batch) -> tuple[list[bytes], str]:
@@ -108,15 +108,15 @@ class Sender:
             if not error.passing and not _passes(error.answer):
                 raise
             return commands, str(error)
-        left, told = [], ""
+        left, refusal = [], ""
         for number, answer in answers:
             if batch.only_new and answer.startswith("BUSYKEY"):
                 continue
             if not _passes(answer):
                 raise self._refusal(answer, batch)
             left.append(commands[number])
-            told = answer
-        return left, told
+            refusal = answer
+        return left, refusal
 
     async def _connected(self) -> CommandLink:
         if self._link is None:

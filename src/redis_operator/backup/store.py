@@ -261,10 +261,10 @@ def open_shelf(
     try:
         opened = _opened(bucket, Path(keys), common)
     except (BaseError, ValueError) as error:
-        told = _short(error)
-        if "No CA certificates" in told:
-            told = f"{_NO_AUTHORITIES} ({told})"
-        raise StoreError(f"{where}: {told}") from error
+        message = _short(error)
+        if "No CA certificates" in message:
+            message = f"{_NO_AUTHORITIES} ({message})"
+        raise StoreError(f"{where}: {message}") from error
     ends = None
     if isinstance(bucket, S3Place):
         ends = _uploads(bucket, store.path, Path(keys), client.get("root_certificate"))

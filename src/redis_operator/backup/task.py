@@ -25,6 +25,7 @@ __all__ = [
     "SPOOL",
     "TASK",
     "ArchiveTask",
+    "ArchiverReport",
     "AzurePlace",
     "CarryTask",
     "DeleteTask",
@@ -34,6 +35,7 @@ __all__ = [
     "Identity",
     "PointTask",
     "Report",
+    "ReportedGap",
     "S3Place",
     "ServeTask",
     "ShardTask",
@@ -41,8 +43,6 @@ __all__ = [
     "Store",
     "TakeTask",
     "Task",
-    "Told",
-    "ToldGap",
     "Until",
     "VerifyTask",
     "WindowTask",
@@ -323,7 +323,7 @@ class WorkerProgress(Struct, frozen=True, rename="camel"):
     parts: int = 0
 
 
-class ToldGap(Struct, frozen=True, rename="camel"):
+class ReportedGap(Struct, frozen=True, rename="camel"):
     """Times that were lost, in microseconds since 1970, and why."""
 
     after: int
@@ -331,7 +331,7 @@ class ToldGap(Struct, frozen=True, rename="camel"):
     reason: str
 
 
-class Told(Struct, frozen=True, rename="camel"):
+class ArchiverReport(Struct, frozen=True, rename="camel"):
     """The report of an archiver: times are microseconds since 1970; 0: nothing yet."""
 
     attached: str = ""  # the pod
@@ -345,7 +345,7 @@ class Told(Struct, frozen=True, rename="camel"):
     based: int = 0  # when the last base was taken
     stored: int = 0  # bytes that were stored since the worker started
     began_empty: bool = False  # without a slot: there was nothing of it to archive before
-    gaps: tuple[ToldGap, ...] = ()
+    gaps: tuple[ReportedGap, ...] = ()
 
 
 class Report(Struct, frozen=True, rename="camel", omit_defaults=True):

@@ -93,8 +93,8 @@ def _request(bucket: Bucket, method: str, key: str, query: Mapping[str, str]) ->
     except urllib.error.HTTPError as error:
         if method == "DELETE" and error.code == 404:
             return ""  # another client ended it
-        told = f"{error.code} {error.read(300).decode(errors='replace')}"
-        raise StoreError(f"s3://{bucket.name}/{key}: uploads cannot be ended: {told}") from error
+        message = f"{error.code} {error.read(300).decode(errors='replace')}"
+        raise StoreError(f"s3://{bucket.name}/{key}: uploads cannot be ended: {message}") from error
     except (OSError, HTTPException) as error:
         raise StoreError(f"s3://{bucket.name}/{key}: uploads cannot be ended: {error}") from error
 

@@ -143,7 +143,7 @@ async def _in_foreground(
 ) -> None:
     instance.ready_file.unlink(missing_ok=True)
 
-    def told(text: str) -> None:
+    def report(text: str) -> None:
         click.echo(f"{instance.name}: {text}", err=True)
 
     async def announce() -> None:
@@ -154,7 +154,7 @@ async def _in_foreground(
 
     announcing = asyncio.create_task(announce())
     try:
-        await supervisor.supervise(instance, children_of(instance, settings), report=told)
+        await supervisor.supervise(instance, children_of(instance, settings), report=report)
     finally:
         announcing.cancel()
 

@@ -141,7 +141,7 @@ def _manifest() -> Manifest:
 
 async def _until(client: Client, console: Console, met: Callable[[Manifest], bool]) -> None:
     """Wait until the status is reached, and print each new message."""
-    told = ""
+    last = ""
     try:
         async with asyncio.timeout(_PATIENCE_SECONDS):
             while True:
@@ -150,13 +150,13 @@ async def _until(client: Client, console: Console, met: Callable[[Manifest], boo
                 current = status.get("observedGeneration") == found["metadata"]["generation"]
                 if current and met(status):
                     return
-                said = f"{status.get('phase', 'Pending')}: {status.get('message', '')}"
-                if said != told:
-                    told = said
-                    console.print(f"   [dim]{said[:150]}[/]")
+                message = f"{status.get('phase', 'Pending')}: {status.get('message', '')}"
+                if message != last:
+                    last = message
+                    console.print(f"   [dim]{message[:150]}[/]")
                 await asyncio.sleep(0.1)
     except TimeoutError as error:
-        raise DemoError(f"it took longer than {_PATIENCE_SECONDS:g} s; last: {told}") from error
+        raise DemoError(f"it took longer than {_PATIENCE_SECONDS:g} s; last: {last}") from error
 
 
 def _is_ready(status: Manifest) -> bool:

@@ -199,10 +199,11 @@ class Installer:
             if await self._live(kind.plain(), (namespace, name)) is not None:
                 return
         for found in (operator, await self._live(_CLUSTER_ROLES, ("", _INSTALLER))):
-            home = _label(found, INSTALLATION_LABEL) or namespace
-            if home != namespace:
+            installed_in = _label(found, INSTALLATION_LABEL) or namespace
+            if installed_in != namespace:
                 raise InstallError(
-                    f"no operator is installed in namespace {namespace!r}: use --namespace {home}"
+                    f"no operator is installed in namespace {namespace!r}: "
+                    f"use --namespace {installed_in}"
                 )
 
     # How
@@ -266,7 +267,7 @@ class Installer:
             return "would be created, with its namespace"
         if before is None:
             return "would be created"
-        return "unchanged" if _said(before) == _said(after) else "would be changed"
+        return "unchanged" if _content(before) == _content(after) else "would be changed"
 
     async def _live(self, kind: Kind[Manifest], key: tuple[str, str]) -> Manifest | None:
         try:
@@ -363,7 +364,7 @@ def _unservable(document: Object, live: Manifest | None) -> str:
 _CHANGING: Final = ("managedFields", "resourceVersion", "generation", "uid", "creationTimestamp")
 
 
-def _said(document: Manifest) -> Any:
+def _content(document: Manifest) -> Any:
     """Return the content of an object, without the fields that the server sets."""
     metadata = {k: v for k, v in document["metadata"].items() if k not in _CHANGING}
     rest = {k: v for k, v in document.items() if k != "status"}

@@ -130,8 +130,8 @@ async def _rollout(client: Client, namespace: str) -> str | None:
     if reason is None:
         ending = sorted(pod.metadata.name for pod in pods if pod.metadata.is_deleting)
         return f"old pods are still ending: {', '.join(ending)}" if ending else None
-    said = sorted({told for pod in pods if (told := pod_limitation(pod))})
-    return "; ".join([reason, *said])
+    limitations = sorted({limitation for pod in pods if (limitation := pod_limitation(pod))})
+    return "; ".join([reason, *limitations])
 
 
 async def operator_pods(client: Client, namespace: str) -> Sequence[Pod]:
@@ -195,8 +195,8 @@ async def _issued(client: Client, key: Key) -> str | None:
     if ready is not None and ready.get("status") == "True" and current:
         return None
     issuer = "{kind} {name}".format(**found["spec"]["issuerRef"])
-    said = (ready or {}).get("message") or "cert-manager has not processed it yet; does it run?"
-    return f"Certificate {key[1]} of {issuer} is not ready: {said}"
+    message = (ready or {}).get("message") or "cert-manager has not processed it yet; does it run?"
+    return f"Certificate {key[1]} of {issuer} is not ready: {message}"
 
 
 async def _injected(client: Client, document: Object) -> str | None:

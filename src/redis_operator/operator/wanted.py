@@ -138,8 +138,8 @@ def read_acceptance(text: str, *, everything: str = "") -> Acceptance:
     If a mode has no slots there is a word for `everything`; otherwise a loss has to be named.
     """
     words = text.replace(",", " ").split()
-    said = [word for word in words if word not in (_RESTART, _SOURCE)]
-    ranges = [str(ALL_SLOTS) if word == everything else word for word in said]
+    losses = [word for word in words if word not in (_RESTART, _SOURCE)]
+    ranges = [str(ALL_SLOTS) if word == everything else word for word in losses]
     try:
         slots = SlotSet.parse(" ".join(ranges))
     except ValueError as error:

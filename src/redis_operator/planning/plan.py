@@ -27,7 +27,7 @@ def plan(wanted: Wanted, observed: Observed, now: float) -> Plan:
     """
     mode = MODES[wanted.mode]
     situation = mode.situation(wanted, observed, now)
-    said: list[Plan] = []
+    plans: list[Plan] = []
     for row in mode.rules:
         advice = row.rule(situation)
         if advice is None:
@@ -37,10 +37,10 @@ def plan(wanted: Wanted, observed: Observed, now: float) -> Plan:
         if row.kind is Kind.CHANGE:
             advice = _after_its_objects(advice, wanted)
         advice = held_back(_guarded(situation, mode.guards, row, advice), observed, now)
-        said.append(advice)
+        plans.append(advice)
         if advice.stages or advice.final:
             break
-    chosen = _in_context(situation, _merge(said))
+    chosen = _in_context(situation, _merge(plans))
     if wanted.paused:
         return _paused(chosen)
     return _with_companions(situation, mode.companions, chosen)
@@ -89,27 +89,27 @@ def _guarded(situation: Topology, guards: Guards, row: Row, chosen: Plan) -> Pla
     return replace(chosen, stages=(), blocked=chosen.blocked + messages, final=False)
 
 
-def _merge(said: list[Plan]) -> Plan:
+def _merge(plans: list[Plan]) -> Plan:
     """The last plan, with the reasons of all before it."""
-    if not said:
+    if not plans:
         return Plan()
-    last = said[-1]
+    last = plans[-1]
     blocked: dict[str, None] = {}
     losses: dict[Loss, None] = {}
-    for advice in said:
+    for advice in plans:
         blocked.update(dict.fromkeys(advice.blocked))
         losses.update(dict.fromkeys(advice.losses))
-    spans = [advice.again_after for advice in said if advice.again_after is not None]
-    phase = next((a.phase for a in said if a.phase is not PlanPhase.READY), PlanPhase.READY)
+    spans = [advice.again_after for advice in plans if advice.again_after is not None]
+    phase = next((a.phase for a in plans if a.phase is not PlanPhase.READY), PlanPhase.READY)
     return replace(
         last,
         blocked=tuple(blocked),
         losses=tuple(losses),
         phase=last.phase if last.stages else phase,
         again_after=min(spans) if spans else None,
-        stalled="; ".join(advice.stalled for advice in said if advice.stalled),
+        stalled="; ".join(advice.stalled for advice in plans if advice.stalled),
         count_strays_on=tuple(
-            dict.fromkeys(pod for advice in said for pod in advice.count_strays_on)
+            dict.fromkeys(pod for advice in plans for pod in advice.count_strays_on)
         ),
     )
 

@@ -323,8 +323,8 @@ def slot_stats(
 def _slot_stats(reply: Reply) -> tuple[tuple[int, dict[str, int]], ...]:
     found = []
     for entry in as_list(reply):
-        slot, told = as_list(entry)
-        stats = {name: as_integer(value) for name, value in as_mapping(told).items()}
+        slot, values = as_list(entry)
+        stats = {name: as_integer(value) for name, value in as_mapping(values).items()}
         found.append((as_integer(slot), stats))
     return tuple(found)
 

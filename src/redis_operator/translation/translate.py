@@ -33,7 +33,7 @@ from .selectors import selector_problems
 from .sentinels import context_problems, sentinels
 from .volumes import volumes
 
-__all__ = ["FAILOVER_LABEL", "in_their_words", "origins_of", "redis_of", "told", "translate"]
+__all__ = ["FAILOVER_LABEL", "in_their_words", "origins_of", "redis_of", "translate", "with_origin"]
 
 FAILOVER_LABEL: Final = "redisoperator.dev/redisfailover"
 """Names the owner of a `Redis`: an orphaned one is found by it, or handed over."""
@@ -56,7 +56,7 @@ def translate(raw: dict[str, Any]) -> dict[str, Any] | tuple[Problem, ...]:
     if not isinstance(checked, Redis):
         # Where a field was refused, problems of the rest of it may be a consequence.
         paths = tuple(problem.path for problem in found)
-        more = (told(problem, whole.origins) for problem in checked)
+        more = (with_origin(problem, whole.origins) for problem in checked)
         found |= {problem for problem in more if not problem.path.startswith(paths)}
     return tuple(sorted(found))
 
@@ -96,7 +96,7 @@ def redis_of(failover: RedisFailover, spec: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def told(problem: Problem, origins: dict[str, str]) -> Problem:
+def with_origin(problem: Problem, origins: dict[str, str]) -> Problem:
     """Return a problem of the `Redis` with the path of the field that caused it."""
     known = _ORIGINS | origins
     text = in_their_words(problem.message, known)

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from redis_operator.backup.empty import empty
 from redis_operator.backup.errors import TargetError
 from redis_operator.backup.link import CommandLink, connect
-from redis_operator.backup.loader import told_of
+from redis_operator.backup.loader import info_fields
 from redis_operator.backup.replica import Login
 from redis_operator.backup.task import FillTarget
 from redis_operator.manifests.facts import Passwords
@@ -197,7 +197,7 @@ async def test_a_client_that_is_connected_is_shut_out_too_and_a_worker_may_drop_
 
 
 async def history(worker: CommandLink) -> str:
-    return told_of(await worker.ask("INFO", "replication"))["master_replid"]
+    return info_fields(await worker.ask("INFO", "replication"))["master_replid"]
 
 
 def test_clients_are_let_in_after_a_worker_has_lost_its_rights() -> None:

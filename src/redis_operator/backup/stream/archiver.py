@@ -310,8 +310,8 @@ class Archiver:
         """Go on with the stream; `upto`: from a primary, up to this byte alone."""
         growing = self._growing
         assert growing is not None
-        [told] = [view.replication for view in self._views if view.source == choice.source]
-        await self._prover.compare_again(choice, growing, told)
+        [replication] = [view.replication for view in self._views if view.source == choice.source]
+        await self._prover.compare_again(choice, growing, replication)
         link = await attach_stream(choice, self._login(), self._shard.version, silent=bool(upto))
         if link.replication_id != growing.replication_id:
             orphaned = growing.last + 1 - choice.first

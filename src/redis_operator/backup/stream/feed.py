@@ -123,8 +123,8 @@ async def _wait_whole(primary: Primary, connection: Connection, stuck: float) ->
         if primary.failure is not None:
             raise primary.failure
         try:
-            told = await connection.run(commands.info_replication(), timeout=_ANSWER_SECONDS)
-            sign = f"{told.offset} {told.sync_bytes_left}"
+            replication = await connection.run(commands.info_replication(), timeout=_ANSWER_SECONDS)
+            sign = f"{replication.offset} {replication.sync_bytes_left}"
         except RedisError as error:  # it does not respond while it loads
             sign = str(error)
         if sign != last:

@@ -175,8 +175,8 @@ async def _ask(
         await loop.sock_sendall(connection, encode(words))
         answer = await line()
         if answer.startswith("-") and not may_refuse:
-            told = answer.removeprefix("-")
-            raise SourceError(f"{wanted.source.pod} refuses {words[0]}: {told}", passing=True)
+            message = answer.removeprefix("-")
+            raise SourceError(f"{wanted.source.pod} refuses {words[0]}: {message}", passing=True)
         return answer
 
     await ask("AUTH", login.user, login.password)

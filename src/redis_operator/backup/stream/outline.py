@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from ..errors import Damaged, WorkerError
 from ..store import Shelf
-from ..task import ToldGap
+from ..task import ReportedGap
 from .catalogue import Catalogue, ListedLine, read_catalogue
 from .records import Base, Segment
 
@@ -35,7 +35,7 @@ class Outline(Struct, frozen=True):
 
     oldest: int = 0
     based: int = 0
-    gaps: tuple[ToldGap, ...] = ()
+    gaps: tuple[ReportedGap, ...] = ()
     is_open: bool = False
     began_empty: bool = False
     is_broken: bool = False
@@ -106,7 +106,7 @@ class Overview:
 async def read_outline(catalogue: Catalogue) -> Outline:
     """Return what the archive of a shard spans. Raises `WorkerError`."""
     oldest = based = ended = 0
-    gaps: list[ToldGap] = []
+    gaps: list[ReportedGap] = []
     is_open = is_broken = began_empty = False
     for listed in catalogue.lines:
         bases = await catalogue.bases(listed.line)
@@ -122,7 +122,7 @@ async def read_outline(catalogue: Catalogue) -> Outline:
             first = await catalogue.segment(listed.line, _from(listed, bases[0])[0])
             began_empty = bool(first.owned) and not first.owned[0].slots
         if ended:
-            gaps.append(ToldGap(ended, begun, bases[0].reason or "the stream was lost"))
+            gaps.append(ReportedGap(ended, begun, bases[0].reason or "the stream was lost"))
         holes, is_broken = await _holes(catalogue, listed, bases)
         gaps += holes
         ended = end_of(await catalogue.segment(listed.line, listed.segments[-1]))
@@ -131,7 +131,7 @@ async def read_outline(catalogue: Catalogue) -> Outline:
 
 async def _holes(
     catalogue: Catalogue, listed: ListedLine, bases: list[Base]
-) -> tuple[list[ToldGap], bool]:
+) -> tuple[list[ReportedGap], bool]:
     """Return the gaps that missing segments leave, and whether no base comes after the last one.
 
     A store may list the newest objects late: these are not missed.
@@ -139,7 +139,7 @@ async def _holes(
     first, last = bases[0].number, listed.segments[-1] - _LISTED_LATE
     present = set(listed.segments) - set(listed.hollow)
     missing = [number for number in range(first, last + 1) if number not in present]
-    gaps: list[ToldGap] = []
+    gaps: list[ReportedGap] = []
     upto = 0
     for number in missing:
         if number < upto:
@@ -153,7 +153,7 @@ async def _holes(
         begun = await _begun(catalogue, listed, base) if base is not None else 0
         if base is not None and begun:
             why = f"segment {number} of line {listed.line} is missing from the store, or empty"
-            gaps.append(ToldGap(ended, begun, why))
+            gaps.append(ReportedGap(ended, begun, why))
     return gaps, bool(missing) and not any(base.number > missing[-1] for base in bases)
 
 

@@ -190,13 +190,13 @@ def plan(wanted: Wanted, bases: Sequence[Base], segments: Sequence[Segment]) -> 
         )
     fit = [pair for pair in fit if pair[1].part.offset <= cut.offset]
     if not fit:
-        text = f"no base at or before {_said(wanted)} is in the archive"
+        text = f"no base at or before {_described(wanted)} is in the archive"
         raise NotArchived(text, earlier=True)
     start, base = max(fit, key=lambda pair: (pair[0], pair[1].part.offset))
     return ReplayPlan(base, tuple(spans[start : end + 1]), cut)
 
 
-def _said(wanted: Wanted) -> str:
+def _described(wanted: Wanted) -> str:
     if isinstance(wanted, AtTime):
         return text_of(wanted.time)
     return f"offset {wanted.offset} of history {wanted.replication_id}"

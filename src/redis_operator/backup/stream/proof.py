@@ -103,19 +103,19 @@ class Prover:
     async def _compare(self, link: StreamLink, growing: Growing, receive: Receive) -> bool:
         try:
             async with await open_link(link.source, self._login()) as asking:
-                told = await _offset_settled(asking, link, receive)
+                replication = await _offset_settled(asking, link, receive)
         except RedisError:
             return False
-        if told is None:
+        if replication is None:
             return False
-        if told.offset == growing.last:
+        if replication.offset == growing.last:
             growing.proven = growing.last
             return True
         wanted = Continue(link.source, link.replication_id, growing.last + 1)
-        return await self.compare_again(wanted, growing, told)
+        return await self.compare_again(wanted, growing, replication)
 
     async def compare_again(
-        self, wanted: Continue, growing: Growing, told: InfoReplication
+        self, wanted: Continue, growing: Growing, replication: InfoReplication
     ) -> bool:
         """Compare the last bytes before those that are wanted with the same ones of a server.
 
@@ -127,9 +127,9 @@ class Prover:
         if last <= growing.proven:
             return True
         # A server that lacks a byte begins to copy all its data: none near the backlog's beginning.
-        kept = (told.backlog_first + told.offset) // 2
+        kept = (replication.backlog_first + replication.offset) // 2
         first = max(growing.proven + 1, last + 1 - _COMPARED, kept)
-        if first > last or not told.backlog_first:
+        if first > last or not replication.backlog_first:
             return False
         ours = growing.between(first, last)
         again = Continue(wanted.source, wanted.replication_id, first)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from ..task import ToldGap
+from ..task import ReportedGap
 
 __all__ = ["ArchiverState", "Limits", "Shard"]
 
@@ -47,4 +47,4 @@ class ArchiverState(Struct, frozen=True):
     based: int = 0  # when the last base was taken
     stored: int = 0  # bytes that were stored
     began_empty: bool = False
-    gaps: tuple[ToldGap, ...] = ()
+    gaps: tuple[ReportedGap, ...] = ()

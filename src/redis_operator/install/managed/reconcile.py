@@ -148,8 +148,8 @@ class Installations(Struct, frozen=True):
         except InstallError as error:
             return await self._told(raw, Standing(refusal="Refused", message=str(error)), strategy)
         await self._prune_strategies(name_of(options))
-        told = Standing(remark="; ".join(installer.misfits))
-        return await self._told(raw, told, strategy, installer.left_out)
+        standing = Standing(remark="; ".join(installer.misfits))
+        return await self._told(raw, standing, strategy, installer.left_out)
 
     # The objects of a version
 
@@ -183,8 +183,8 @@ class Installations(Struct, frozen=True):
             since = failed.last_transition_time
             if since is None or self.clock() - since.timestamp() >= _FAILED_SECONDS:
                 await self._delete_job(job)
-            told = f"; {reason}" if reason else ""
-            text = f"Job {key[1]} with image {options.image} failed: {failed.message}{told}"
+            detail = f"; {reason}" if reason else ""
+            text = f"Job {key[1]} with image {options.image} failed: {failed.message}{detail}"
             return Standing(refusal="StrategyFailed", message=f"{text}; it is retried")
         return Standing(waits_for=f"{waits.waits_for}; {reason}") if reason else waits
 
@@ -197,8 +197,10 @@ class Installations(Struct, frozen=True):
         page = await self.client.list(PODS, namespace=key[0], labels=f"{STRATEGY_LABEL}=job")
         for pod in page.items:
             owners = pod.metadata.owner_references or ()
-            if any(owner.name == key[1] for owner in owners) and (said := pod_limitation(pod)):
-                return said
+            if any(owner.name == key[1] for owner in owners) and (
+                limitation := pod_limitation(pod)
+            ):
+                return limitation
         return ""
 
     async def _prune_strategies(self, current: str) -> None:

@@ -93,14 +93,14 @@ def _objects_status(name: str, own: Sequence[SurveyedObject], version: str) -> C
     there = [survey.live for survey in served if survey.live is not None]
     missing = [str(survey.listed.item) for survey in served if survey.live is None]
     unserved = sorted({survey.listed.item.kind for survey in own if survey.unserved})
-    said = [f"not there yet: {', '.join(missing)}"] if missing else []
-    said += [f"this cluster does not serve {', '.join(unserved)}"] if unserved else []
+    problems = [f"not there yet: {', '.join(missing)}"] if missing else []
+    problems += [f"this cluster does not serve {', '.join(unserved)}"] if unserved else []
     return ComponentStatus(
         name=name,
         target_version=version,
         observed_version=_oldest(map(_version, there)),
         ready=f"{len(there)}/{len(served)}",
-        message="; ".join(said),
+        message="; ".join(problems),
     )
 
 

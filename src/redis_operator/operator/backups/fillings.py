@@ -62,8 +62,8 @@ def filling_of(backup: str, job: Job | None, workers: Workers) -> FillingFacts:
         return FillingFacts(backup, carried=given)
     if ended is not None:
         report, words = final_message(pods)
-        told = report.error if report is not None and report.error else words
-        return FillingFacts(backup, problem=f"its worker failed: {told}; another worker follows")
+        message = report.error if report is not None and report.error else words
+        return FillingFacts(backup, problem=f"its worker failed: {message}; another worker follows")
     held = waiting(pods)
     if held:
         return FillingFacts(backup, problem=held)

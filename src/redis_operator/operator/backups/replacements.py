@@ -30,14 +30,14 @@ def replacement_facts(redis: Redis, facts: Facts, world: World) -> Facts:
         return replace(facts, filling=_filling(raw, load_redisrestore_status(raw), world))
     if not is_orphaned(redis, world):
         return replace(facts, opening=_opening(world, key))
-    told = redis.status.restoring
-    assert told is not None
+    restoring = redis.status.restoring
+    assert restoring is not None
     text = (
-        f"RedisRestore {told.name} is gone, and has left a part of the data or none: create "
+        f"RedisRestore {restoring.name} is gone, and has left a part of the data or none: create "
         "another RedisRestore of this database, from the RedisBackup that kept its data "
-        f"({told.name}-kept-...) or from any other"
+        f"({restoring.name}-kept-...) or from any other"
     )
-    problem = FillingFacts("", problem=text, restore=told.name, uid=told.uid)
+    problem = FillingFacts("", problem=text, restore=restoring.name, uid=restoring.uid)
     return replace(facts, filling=problem)
 
 
@@ -59,11 +59,11 @@ def _opening(world: World, key: Key) -> Opening | None:
 
 def is_orphaned(redis: Redis, world: World) -> bool:
     """Whether a deleted restore, or one that failed for another reason, left it half-way."""
-    told = redis.status.restoring
-    if told is None or not told.replacing:
+    restoring = redis.status.restoring
+    if restoring is None or not restoring.replacing:
         return False
-    raw = world.restores.get((redis.metadata.namespace, told.name))
-    if raw is None or meta_of(raw).uid != told.uid:
+    raw = world.restores.get((redis.metadata.namespace, restoring.name))
+    if raw is None or meta_of(raw).uid != restoring.uid:
         return True
     return not is_whole(load_redisrestore_status(raw))
 

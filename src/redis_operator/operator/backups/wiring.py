@@ -11,7 +11,7 @@ from kubecontroller.runtime.builder import ControllerBuilder
 from kubecontroller.runtime.controller import Controller
 from kubecontroller.runtime.manager import Manager
 from kubecontroller.runtime.triggers import by_label, mapped
-from redis_operator.backup.task import Told, WorkerProgress
+from redis_operator.backup.task import ArchiverReport, WorkerProgress
 from redis_operator.manifests.names import (
     ARCHIVE_LABEL,
     DATABASE_LABEL,
@@ -176,7 +176,7 @@ def add_schedules(
     world: World,
     *,
     clock: Callable[[], float] = time.time,
-    ask: Callable[[str], Awaitable[Mapping[str, Told] | None]] | None = None,
+    ask: Callable[[str], Awaitable[Mapping[str, ArchiverReport] | None]] | None = None,
 ) -> Controller:
     """Add the controller of `RedisBackupSchedule`s; `ask` asks a worker for its archive's state.
 

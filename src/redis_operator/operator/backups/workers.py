@@ -26,8 +26,8 @@ from kubecontroller.runtime.manager import Manager
 from redis_operator.backup.task import (
     ARCHIVE_PORT,
     PROGRESS_PORT,
+    ArchiverReport,
     Report,
-    Told,
     WorkerProgress,
     read_report,
 )
@@ -203,8 +203,8 @@ def _worker(job: Job, pods: list[Pod]) -> Worker:
     if state is State.ACTIVE:
         trouble = waiting(pods)
     elif report is None:
-        told = next((c.message for c in ended if c.type == "Failed"), "")
-        trouble = words or told
+        message = next((c.message for c in ended if c.type == "Failed"), "")
+        trouble = words or message
     return Worker(
         attempt=int(attempt) if attempt.isdecimal() else 0,
         job=job.metadata.name,
@@ -249,7 +249,7 @@ async def ask_progress(host: str) -> WorkerProgress | None:
             writer.close()
 
 
-async def ask_archiver(host: str) -> dict[str, Told] | None:
+async def ask_archiver(host: str) -> dict[str, ArchiverReport] | None:
     """Ask a worker that archives for the state of each shard; None: it did not respond."""
     writer = None
     try:
@@ -258,7 +258,7 @@ async def ask_archiver(host: str) -> dict[str, Told] | None:
             writer.write(f"GET / HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
             answer = await reader.read(_LONGEST_STATE)
             body = answer.partition(b"\r\n\r\n")[2]
-            return msgspec.json.decode(body, type=dict[str, Told])
+            return msgspec.json.decode(body, type=dict[str, ArchiverReport])
     except (OSError, TimeoutError, msgspec.DecodeError):
         return None
     finally:

@@ -103,16 +103,16 @@ class SlotMovers(Jobs[Moving, MoveProgress]):
         found = list(self.under_way(key))
         if not found:
             return None
-        told = [job.progress for job in found if job.progress is not None]
+        reported = [job.progress for job in found if job.progress is not None]
         total = sum(len(job.what.slots) for job in found)
-        moved = sum(len(p.slots_moved) for p in told)
+        moved = sum(len(p.slots_moved) for p in reported)
         # As of the last report: else a stalled migration would change the status all the time.
         spent = max(job.heard for job in found) - min(job.begun for job in found)
         return Progress(
             slots_moved=moved,
             slots_total=total,
-            keys_moved=sum(p.keys_moved for p in told),
-            bytes_moved=sum(p.bytes_moved for p in told),
+            keys_moved=sum(p.keys_moved for p in reported),
+            bytes_moved=sum(p.bytes_moved for p in reported),
             seconds_left=round(spent * (total - moved) / moved) if moved else 0,
         )
 

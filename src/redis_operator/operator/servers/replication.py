@@ -152,10 +152,10 @@ class _Replication:
         await _caught_up(connection, offset, action.node.pod)
         if not action.whole:
             return
-        told = await connection.run(commands.info(), timeout=_TIMEOUT)
-        if told.stats.refused_commands:
+        info = await connection.run(commands.info(), timeout=_TIMEOUT)
+        if info.stats.refused_commands:
             raise Refused(
-                f"{action.node.pod} refused {told.stats.refused_commands} commands of what it "
+                f"{action.node.pod} refused {info.stats.refused_commands} commands of what it "
                 "copied, so it does not have all of it"
             )
 
@@ -212,10 +212,10 @@ class _Replication:
         require(not_a_primary(action.primary, await self._facts(action.primary)))
         connection = await self._sentinel(action.node)
         name, primary = action.name, action.primary
-        told = await connection.run(sentinel.address_of(name), timeout=_TIMEOUT)
+        named = await connection.run(sentinel.address_of(name), timeout=_TIMEOUT)
         words: list[Command[Any]] = []
-        again = action.afresh or told != (primary.ip, PORT)
-        if told is not None and again:
+        again = action.afresh or named != (primary.ip, PORT)
+        if named is not None and again:
             words.append(sentinel.remove(name))
         if again:
             words.append(sentinel.monitor(name, primary.ip, PORT, action.quorum))

@@ -232,14 +232,16 @@ def _credentials(login: SourceLogin) -> Credentials | None:
 
 
 def _seen(info: Info) -> SourceSeen:
-    told = info.replication
+    replication = info.replication
     return SourceSeen(
         id=RunId(info.server.run_id),
-        is_primary=told.is_primary,
-        follows="" if told.is_primary else f"{told.primary_host}:{told.primary_port}",
-        linked=told.is_primary or told.link_up,
-        replication_id=told.replication_id,
-        offset=told.offset,
+        is_primary=replication.is_primary,
+        follows=""
+        if replication.is_primary
+        else f"{replication.primary_host}:{replication.primary_port}",
+        linked=replication.is_primary or replication.link_up,
+        replication_id=replication.replication_id,
+        offset=replication.offset,
         engine=info.server.engine,
         version=info.server.version,
         cluster=info.cluster_enabled,

@@ -25,7 +25,7 @@ from redis_operator.api.redisbackupschedule import (
     RedisBackupScheduleStatus,
 )
 from redis_operator.api.status import Phase, ShardStatus
-from redis_operator.backup.task import ShardTask, Source, Told
+from redis_operator.backup.task import ArchiverReport, ShardTask, Source
 
 from ..modes import MODES
 from .backup import place_of
@@ -80,7 +80,7 @@ class ArchiverSeen(Struct, frozen=True):
     host: str = ""
     trouble: str = ""
     ready: bool = True
-    told: Mapping[str, Told] | None = None
+    told: Mapping[str, ArchiverReport] | None = None
     asked: bool = False
 
 
@@ -134,12 +134,12 @@ def plan_archive(
         return ArchivePlan(status)
     reason, text = _stopped(schedule, redis)
     if reason or redis is None:
-        said = _said(schedule, status, now, "False", reason, text)
-        return ArchivePlan(said, remove=seen.exists)
+        reported = _reported(schedule, status, now, "False", reason, text)
+        return ArchivePlan(reported, remove=seen.exists)
     reason, text = _unready(schedule, redis, login=login)
     if reason:
-        said = _said(schedule, status, now, "False", reason, text)
-        return ArchivePlan(said, again=_LOOK_SECONDS)
+        reported = _reported(schedule, status, now, "False", reason, text)
+        return ArchivePlan(reported, again=_LOOK_SECONDS)
     archive = Archive(
         path=archive_path(schedule),
         shards=tuple(_shard(shard.name, _pods_of(shard), pods) for shard in redis.status.shards),
@@ -149,17 +149,17 @@ def plan_archive(
         replicas=redis.spec.replicas,
     )
     plan = ArchivePlan(status, archive, again=ASK_SECONDS)
-    return _told(schedule, plan, seen, now)
+    return _by_report(schedule, plan, seen, now)
 
 
 def refused(
     schedule: RedisBackupSchedule, status: RedisBackupScheduleStatus, text: str, now: datetime
 ) -> RedisBackupScheduleStatus:
     """Say that the API server does not take what the worker consists of."""
-    return _said(schedule, status, now, "False", "ChildRefused", text)
+    return _reported(schedule, status, now, "False", "ChildRefused", text)
 
 
-def _told(
+def _by_report(
     schedule: RedisBackupSchedule, plan: ArchivePlan, seen: ArchiverSeen, now: datetime
 ) -> ArchivePlan:
     """Say how the archive is, by what its worker answered."""
@@ -167,15 +167,17 @@ def _told(
     if not seen.host:
         text = seen.trouble or "the worker starts"
         reason = "WorkerWaits" if seen.trouble else "Starting"
-        return replace(plan, status=_said(schedule, status, now, "False", reason, text))
+        return replace(plan, status=_reported(schedule, status, now, "False", reason, text))
     if not seen.asked:
         return plan
     if seen.told is None and not seen.ready and _reason(status) not in _BEGUN:
         text = "the worker starts"
-        return replace(plan, status=_said(schedule, status, now, "False", "Starting", text))
+        return replace(plan, status=_reported(schedule, status, now, "False", "Starting", text))
     if seen.told is None:
         text = f"the worker at {seen.host} does not respond: the window is what it said last"
-        return replace(plan, status=_said(schedule, status, now, "Unknown", "WorkerSilent", text))
+        return replace(
+            plan, status=_reported(schedule, status, now, "Unknown", "WorkerSilent", text)
+        )
     assert plan.archive is not None
     window = _newer(status.window, _window(schedule, plan.archive, seen.told, now))
     gap = window.last_gap
@@ -184,9 +186,11 @@ def _told(
     wrong = _wrong(window, now)
     if wrong:
         reason = "Behind" if window.newest else "Starting"
-        status = _said(schedule, status, now, "False", reason, wrong)
+        status = _reported(schedule, status, now, "False", reason, wrong)
     else:
-        status = _said(schedule, status, now, "True", ARCHIVING, _sentence(window, plan.archive))
+        status = _reported(
+            schedule, status, now, "True", ARCHIVING, _sentence(window, plan.archive)
+        )
     return replace(plan, status=status, gap=gap if gap is not None and gap != known else None)
 
 
@@ -222,10 +226,13 @@ def _wrong(window: ArchiveWindow, now: datetime) -> str:
 
 
 def _window(
-    schedule: RedisBackupSchedule, archive: Archive, told: Mapping[str, Told], now: datetime
+    schedule: RedisBackupSchedule,
+    archive: Archive,
+    told: Mapping[str, ArchiverReport],
+    now: datetime,
 ) -> ArchiveWindow:
     names = [shard.name for shard in archive.shards]
-    answers = {name: told.get(name, Told()) for name in names}
+    answers = {name: told.get(name, ArchiverReport()) for name in names}
     whole = bool(answers) and all(one.oldest and one.newest for one in answers.values())
     # A shard that was empty when its archive began does not limit how far back others can go.
     began = [one.oldest for one in answers.values() if not one.began_empty]
@@ -336,7 +343,7 @@ def _base(schedule: RedisBackupSchedule, status: RedisBackupScheduleStatus) -> s
     return max(found).astimezone(UTC).strftime(_TIME) if found else ""
 
 
-def _said(
+def _reported(
     schedule: RedisBackupSchedule,
     status: RedisBackupScheduleStatus,
     now: datetime,

@@ -116,9 +116,9 @@ def plan_backup(
     if known.phase in _ENDED:
         return BackupPlan(known)
     last = max(workers, key=lambda worker: worker.attempt, default=None)
-    told = next((w for w in workers if w.state is State.SUCCEEDED and w.report), None)
-    if told is not None and told.report is not None:
-        return BackupPlan(_completed(backup, told, told.report, now))
+    succeeded = next((w for w in workers if w.state is State.SUCCEEDED and w.report), None)
+    if succeeded is not None and succeeded.report is not None:
+        return BackupPlan(_completed(backup, succeeded, succeeded.report, now))
     if last is not None and last.state is State.ACTIVE:
         held, again = held_up(last, now)
         reason = "WorkerWaits" if held else "Reading"
@@ -216,9 +216,9 @@ def _unready(backup: RedisBackup, redis: Redis | None, *, login: bool) -> tuple[
         return "NotFormed", f"Redis {name} is not in use yet: it is {_phase(redis)}"
     if status.phase in _REST or redis.spec.hibernate:
         return "NotRunning", f"Redis {name} is {_phase(redis)}"
-    told = status.restoring
-    if told is not None and backup.metadata.labels.get(KEPT_LABEL) != told.uid:
-        return "Restoring", f"RedisRestore {told.name} replaces the data of Redis {name}"
+    restoring = status.restoring
+    if restoring is not None and backup.metadata.labels.get(KEPT_LABEL) != restoring.uid:
+        return "Restoring", f"RedisRestore {restoring.name} replaces the data of Redis {name}"
     if status.phase is Phase.SCALING and MODES[redis.spec.mode].is_sharded:
         return "SlotsMove", f"slots of Redis {name} are moving: shards would not fit together"
     if not status.version or not status.shards:
@@ -316,10 +316,10 @@ def _running(
 ) -> RedisBackupStatus:
     found = _status(backup, BackupPhase.RUNNING, reason, text, now)
     begun = backup.status.start_time or _text(now)
-    told = worker.progress
+    progress = worker.progress
     known = backup.status.progress if backup.status.attempt == worker.attempt else None
-    if told is not None:
-        known = BackupProgress(told.read, told.stored, told.parts, _text(now))
+    if progress is not None:
+        known = BackupProgress(progress.read, progress.stored, progress.parts, _text(now))
     return replace(
         found,
         attempt=worker.attempt,

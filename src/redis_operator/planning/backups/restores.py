@@ -82,20 +82,20 @@ def mixed_limitation(redis: Redis) -> str | None:
 
     One that had keys before any were given to it (on volumes of an earlier one) keeps those.
     """
-    asked, told = redis.spec.bootstrap.from_backup, redis.status.restore
-    if told is None or not told.keys or told.completion_time:
+    asked, restored = redis.spec.bootstrap.from_backup, redis.status.restore
+    if restored is None or not restored.keys or restored.completion_time:
         return None
-    if not told.start_time:
+    if not restored.start_time:
         return None if asked is None else _OWN_DATA
     if asked is None:
         return (
-            f"spec.bootstrap.fromBackup was removed before all keys of backup {told.backup} were "
-            "there: set it again, or delete the database"
+            f"spec.bootstrap.fromBackup was removed before all keys of backup {restored.backup} "
+            "were there: set it again, or delete the database"
         )
-    if told.backup != asked.label:
+    if restored.backup != asked.label:
         return (
-            f"spec.bootstrap.fromBackup: the database has keys of backup {told.backup}, and those "
-            "of another would be mixed with them; delete the database and create it again"
+            f"spec.bootstrap.fromBackup: the database has keys of backup {restored.backup}, and "
+            "those of another would be mixed with them; delete the database and create it again"
         )
     return None
 

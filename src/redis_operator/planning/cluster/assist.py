@@ -104,7 +104,7 @@ def fence_of(situation: Situation, node: NodeId) -> Fence | None:
     holder = situation.identities.get(node)
     if holder is not None:
         return _BY_EVIDENCE.get(holder.evidence)
-    if any(not stranger.dead for stranger in situation.unidentified):
+    if any(not unknown.dead for unknown in situation.unidentified):
         return None
     return None if seen_healthy_by(situation, node) else Fence.POD_GONE
 

@@ -23,7 +23,7 @@ from ..gates import can_copy
 from ..identity import NodeId
 from ..observed import Seen
 from .actions import MoveSlots, StopMoving
-from .settled import unrest
+from .settled import unsettled
 from .situation import Situation
 
 __all__ = ["rebalance"]
@@ -70,9 +70,9 @@ def rebalance(situation: Situation) -> Plan | None:
 
 
 def _waiting(reason: str, *, count_strays_on: tuple[str, ...] = ()) -> Plan:
-    told = (f"slots wait to move: {reason}",)
+    blocked = (f"slots wait to move: {reason}",)
     return Plan(
-        rule="rebalance", blocked=told, phase=PlanPhase.SCALING, count_strays_on=count_strays_on
+        rule="rebalance", blocked=blocked, phase=PlanPhase.SCALING, count_strays_on=count_strays_on
     )
 
 
@@ -87,10 +87,14 @@ def _unweighed(situation: Situation) -> bool:
 def _weights(situation: Situation) -> SlotWeights | None:
     """The weight of each slot, or None unless all servers report the same measure of it."""
     found = [node.weighed for node in situation.voters if node.keys]
-    told = [weighed for weighed in found if isinstance(weighed, Weighed)]
-    if not told or len(told) < len(found) or len({weighed.unit for weighed in told}) > 1:
+    measured = [weighed for weighed in found if isinstance(weighed, Weighed)]
+    if (
+        not measured
+        or len(measured) < len(found)
+        or len({weighed.unit for weighed in measured}) > 1
+    ):
         return None
-    return SlotWeights(chain.from_iterable(weighed.by_slot for weighed in told))
+    return SlotWeights(chain.from_iterable(weighed.by_slot for weighed in measured))
 
 
 def _moves(situation: Situation, weights: SlotWeights | None = None) -> tuple[SlotMove, ...]:
@@ -134,7 +138,7 @@ def _targets(situation: Situation) -> list[int]:
 
 
 def _limitation(situation: Situation, moves: tuple[SlotMove, ...]) -> str | None:
-    reason = unrest(situation)
+    reason = unsettled(situation)
     if reason:
         return reason
     if situation.wanted.backup:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..advice import Plan, PlanPhase
 from .hand_over import hand_over
-from .settled import unrest
+from .settled import unsettled
 from .situation import Situation
 
 __all__ = ["relocate_primary"]
@@ -19,7 +19,7 @@ def relocate_primary(situation: Situation) -> Plan | None:
         node = situation.by_id.get(leader)
         if node is None or node.pod.shard == shard or leader not in situation.owned:
             continue
-        reason = unrest(situation)
+        reason = unsettled(situation)
         if reason:
             return Plan(
                 rule="relocate_primary",

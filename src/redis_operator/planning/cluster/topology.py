@@ -10,7 +10,7 @@ from ..identity import NodeId, Role
 from ..observed import Seen, Unreachable
 from .election import unsynced
 from .hand_over import hand_over
-from .settled import shard_unrest, unrest
+from .settled import unsettled, unsettled_shard
 from .situation import Situation
 
 __all__ = ["ClusterTopology"]
@@ -78,11 +78,11 @@ class ClusterTopology(Situation):
 
     def unsettled(self) -> str | None:
         """Why no planned change may start now, or None. I5, I6, I8, I14"""
-        return unrest(self)
+        return unsettled(self)
 
     def group_unsettled(self, group: int) -> str | None:
         """Why one shard's pods are not all in place and in sync, or None."""
-        return shard_unrest(self, group)
+        return unsettled_shard(self, group)
 
     @cached_property
     def covered(self) -> SlotSet:

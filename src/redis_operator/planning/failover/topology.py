@@ -58,8 +58,8 @@ class FailoverTopology(OneGroup):
     @cached_property
     def named(self) -> str:
         """The address that a majority of the wanted sentinels names; empty: there is none."""
-        told = Counter(filter(None, map(self.place_named_by, self.watchers)))
-        for place, count in told.most_common(1):
+        named = Counter(filter(None, map(self.place_named_by, self.watchers)))
+        for place, count in named.most_common(1):
             return place if 2 * count > self.wanted.sentinels else ""
         return ""
 
@@ -416,10 +416,10 @@ class FailoverTopology(OneGroup):
             sentinels=tuple(at(node) for node in self.watchers),
         )
         others = [node for node in self.followers(leader) if node.id != chosen.id]
-        told = f"{why}; {chosen.pod.name} takes over from {leader.pod.name}"
+        message = f"{why}; {chosen.pod.name} takes over from {leader.pod.name}"
         after = (LabelRole(leader.pod.name, leader.pod.uid, Role.REPLICA),)
         stages = ((step,), (*after, *self.after_promotion(chosen, others)))
-        return Plan(rule=rule, why=told, stages=stages, phase=phase)
+        return Plan(rule=rule, why=message, stages=stages, phase=phase)
 
     def after_promotion(self, chosen: Seen, others: list[Seen]) -> tuple[Action, ...]:
         """The steps right after a promotion: its label, the sentinels, and its replicas."""
