@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from bench.missing import Missing
 from redis_operator.cli.application import Seeds
 from redis_operator.operator.effects import Effect
-from redis_operator.operator.execute import Executor, Outcome
+from redis_operator.operator.execute import Executor, StepOutcome
 from redis_operator.operator.live import LivePod
 from redis_operator.operator.servers.actions import Servers as Reached
 from redis_operator.operator.servers.links import Links, Target
@@ -163,7 +163,7 @@ class Database:
             cluster=ClusterFacts(moving=self.movers.moving(_KEY)),
         )
 
-    async def step(self) -> tuple[Plan, tuple[Outcome, ...], Observed]:
+    async def step(self) -> tuple[Plan, tuple[StepOutcome, ...], Observed]:
         """Look, plan and act once."""
         observed = await self.observe()
         advice = plan(self.wanted, observed, time.time())

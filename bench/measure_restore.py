@@ -26,12 +26,12 @@ from bench.turns import RUNS, in_turns
 from kubelocal.loopback import free_host
 from redis_operator.backup.carry import carry
 from redis_operator.backup.link import connect
-from redis_operator.backup.loader import told_of
+from redis_operator.backup.loader import info_fields
 from redis_operator.backup.primary import Primary, find_part, rdb_of
 from redis_operator.backup.replica import Login
 from redis_operator.backup.store import open_shelf
 from redis_operator.backup.take import take
-from redis_operator.backup.task import CarryTask, ShardTask, Source, Store, TakeTask, Target
+from redis_operator.backup.task import CarryTask, FillTarget, ShardTask, Source, Store, TakeTask
 from redis_operator.redis.resp import encode
 from redis_operator.redis.slots import even_shares
 from redis_testing.servers import EngineBinary, Server, Servers, find_engines
@@ -214,9 +214,9 @@ async def _carry(folder: Path, *hosts: str) -> None:
     targets = []
     for number, (host, share) in enumerate(zip(hosts, even_shares(_SHARDS), strict=True)):
         link = await connect(host, host=host)
-        told = told_of(await link.ask("INFO", "replication"))
+        told = info_fields(await link.ask("INFO", "replication"))
         link.close()
-        targets.append(Target(f"new-{number}", host, told["master_replid"], str(share)))
+        targets.append(FillTarget(f"new-{number}", host, told["master_replid"], str(share)))
     task = CarryTask(_STORE, _LOGIN.user, tuple(targets), cluster=True)
     shelf = open_shelf(_STORE, folder=str(folder))
     await carry(task, shelf, lambda: _LOGIN, folder=folder / "beside", host=free_host())

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from redis_operator.cli.application import Application, Report, Seeds
+from redis_operator.cli.application import Application, ApplicationReport, Seeds
 
 __all__ = ["Writer"]
 
@@ -63,10 +63,10 @@ class Writer:
         await self._order({"do": "tell"})
         return float((await self._answer())["longest"])
 
-    async def finish(self, seeds: Seeds | None = None) -> Report:
+    async def finish(self, seeds: Seeds | None = None) -> ApplicationReport:
         """Stop writing, read everything back (from `seeds` when servers have moved) and report."""
         await self._order({"do": "finish", **_told(seeds or self._seeds)})
-        report = msgspec.convert(await self._answer(), Report)
+        report = msgspec.convert(await self._answer(), ApplicationReport)
         if report.unfinished:
             raise RuntimeError(f"{report.unfinished} writes were never acknowledged: {report}")
         return report

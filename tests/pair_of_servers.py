@@ -12,7 +12,7 @@ from redis_operator.redis import commands
 from redis_operator.redis.connection import Connection
 from redis_operator.redis.errors import RedisError
 from redis_operator.redis.mover import move_slots
-from redis_operator.redis.moving import Method, Move, Progress, Side
+from redis_operator.redis.moving import Method, Move, MoveProgress, Side
 from redis_operator.redis.resp import encode
 from redis_operator.redis.slots import ALL_SLOTS, NO_SLOTS, SlotSet, key_slot
 from redis_testing.servers import EngineBinary, Server, Servers
@@ -140,7 +140,7 @@ async def fill(found: Pair, count: int = KEYS) -> dict[int, int]:
     return slots
 
 
-async def run(found: Pair, move: Move, method: Method, **more: object) -> Progress:
+async def run(found: Pair, move: Move, method: Method, **more: object) -> MoveProgress:
     links = found.links
     if method is Method.PLAIN:
         await speak(found.source, ("ACL", "SETUSER", "default", "-script|load", "-script"))

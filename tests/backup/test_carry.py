@@ -19,7 +19,7 @@ from redis_operator.backup.manifest import Manifest
 from redis_operator.backup.replica import Login
 from redis_operator.backup.store import open_shelf
 from redis_operator.backup.take import take
-from redis_operator.backup.task import CarryTask, ShardTask, Source, Target
+from redis_operator.backup.task import CarryTask, FillTarget, ShardTask, Source
 from redis_operator.redis.slots import SlotSet, even_shares, key_slot
 from redis_testing.servers import EngineBinary, Server, Servers
 
@@ -83,7 +83,7 @@ class Stage:
             assert isinstance(told, bytes)
             known = told.decode().partition("master_replid:")[2].split()[0]
             share = str(shares(len(targets))[number])
-            found.append(Target(f"new-{number}", server.address.host, history or known, share))
+            found.append(FillTarget(f"new-{number}", server.address.host, history or known, share))
         asked = CarryTask(STORE, "replication", tuple(found), cluster=len(targets) > 1, **more)
         shelf = open_shelf(STORE, folder=str(self.folder))
         beside = Path(tempfile.mkdtemp(dir=self.folder))

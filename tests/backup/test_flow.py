@@ -13,24 +13,24 @@ import pytest
 from backup.conftest import LOGIN, source, task
 from kubelocal.loopback import free_host
 from pair_of_servers import eventually, speak
-from redis_operator.backup.flow import Flow, Pace
+from redis_operator.backup.flow import ByteRate, Flow
 from redis_operator.backup.store import open_shelf
 from redis_operator.backup.take import take
-from redis_operator.backup.task import PROGRESS_PORT, Progress
+from redis_operator.backup.task import PROGRESS_PORT, WorkerProgress
 from redis_operator.operator.backups.workers import ask_progress
 from redis_testing.servers import EngineBinary, find_engines
 
 
 @pytest.mark.parametrize("sizes", [[1000] * 50, [1, 40_000, 3], [100_000]])
 def test_no_more_passes_than_the_rate_allows_and_pauses_are_not_made_up(sizes: list[int]) -> None:
-    pace, now = Pace(1000), 5.0
+    pace, now = ByteRate(1000), 5.0
     for size in sizes:
         now += pace.delay(size, now)
     took = now - 5.0
     assert sum(sizes) / 1000 - 0.11 <= took <= sum(sizes) / 1000
     later = now + 3600
     assert pace.delay(1000, later) >= 0.89  # an hour of silence gives nobody an hour of bytes
-    assert Pace(0).delay(10**9, now) == 0.0
+    assert ByteRate(0).delay(10**9, now) == 0.0
 
 
 @pytest.mark.servers
@@ -55,7 +55,7 @@ async def test_a_backup_is_read_slowly_and_can_be_asked_meanwhile(
         manifest = await taking
         assert time.monotonic() - began > 1.5  # a megabyte at half a megabyte a second
         found = await ask_progress(host)
-        assert found == Progress(read=manifest.size, stored=flow.stored, parts=1)
+        assert found == WorkerProgress(read=manifest.size, stored=flow.stored, parts=1)
         told.close()
         assert await ask_progress(host) is None
 

@@ -29,12 +29,12 @@ from redis_operator.backup.stream.work import mark
 from redis_operator.backup.task import (
     CarryTask,
     Encryption,
+    FillTarget,
     PointTask,
     Report,
     ShardTask,
     Source,
     Store,
-    Target,
     Until,
 )
 from redis_operator.redis.slots import even_shares, key_slot
@@ -162,7 +162,7 @@ class Stage:
             await speak(server, ("ACL", "SETUSER", "replication", *rights))
             share = str(shares(len(targets))[number])
             history = (await info(server))["master_replid"]
-            found.append(Target(f"new-{number}", server.address.host, history, share))
+            found.append(FillTarget(f"new-{number}", server.address.host, history, share))
         asked = CarryTask(
             self.store,
             "replication",

@@ -14,7 +14,7 @@ from pair_of_servers import speak
 from redis_operator.backup.manifest import MANIFEST
 from redis_operator.backup.store import open_shelf
 from redis_operator.backup.take import take
-from redis_operator.backup.uploads import Bucket, Credentials, signature_of
+from redis_operator.backup.uploads import Bucket, StoreCredentials, signature_of
 from s3_server import S3Server
 
 pytestmark = pytest.mark.xdist_group("s3")
@@ -76,7 +76,9 @@ def test_requests_are_signed_as_by_the_stores_own_library(query: str) -> None:
     from botocore.awsrequest import AWSRequest  # noqa: PLC0415
     from botocore.credentials import Credentials as Peer  # noqa: PLC0415
 
-    bucket = Bucket("https://store:9000", "eu-1", "backups", Credentials("ours", "hidden-word"))
+    bucket = Bucket(
+        "https://store:9000", "eu-1", "backups", StoreCredentials("ours", "hidden-word")
+    )
     path = "/backups/a%20b/c%26d"
     found = signature_of(bucket, "GET", "store:9000", path, query, now=datetime.now(UTC))
     request = AWSRequest(method="GET", url=f"https://store:9000{path}?{query}")

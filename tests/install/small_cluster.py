@@ -41,7 +41,7 @@ from redis_operator.install.options import Options
 from redis_operator.install.remover import Remover
 from redis_operator.install.rights import OPERATOR
 from redis_operator.install.strategy import Listed, Strategy, generate, written
-from redis_operator.install.waiting import CERTIFICATES, WEBHOOK_CONFIGURATIONS, Patience
+from redis_operator.install.waiting import CERTIFICATES, WEBHOOK_CONFIGURATIONS, StageTimeout
 from redis_operator.operator.world import REDISES
 from redis_testing.simulation.system import NoForwarding
 
@@ -95,11 +95,11 @@ class SmallCluster:
 
     def installer(self, transport: Any = None, *, seconds: float = 60.0) -> Installer:
         client = Client(transport or self.transport, field_manager="redis-operator-install")
-        return Installer(client, tell=self.told.append, patience=Patience(seconds))
+        return Installer(client, tell=self.told.append, patience=StageTimeout(seconds))
 
     def remover(self, transport: Any = None, *, seconds: float = 60.0) -> Remover:
         client = Client(transport or self.transport, field_manager="redis-operator-install")
-        return Remover(client, tell=self.told.append, patience=Patience(seconds))
+        return Remover(client, tell=self.told.append, patience=StageTimeout(seconds))
 
     async def state(self) -> dict[str, Any]:
         """Return everything that people said in the cluster, by kind and name."""

@@ -32,7 +32,7 @@ from redis_operator.api.webhooks import CONFIGURATION, SECRET
 from redis_operator.install.installer import InstallError
 from redis_operator.install.managed.lifecycle import InstallerLife
 from redis_operator.install.options import Options
-from redis_operator.install.waiting import WEBHOOK_CONFIGURATIONS, NotInForce, Patience
+from redis_operator.install.waiting import WEBHOOK_CONFIGURATIONS, NotInForce, StageTimeout
 from redis_operator.operator.world import REDIS_FAILOVERS, REDISES
 
 CLUSTER_ROLES: Kind[Manifest] = Kind(
@@ -394,7 +394,7 @@ async def test_a_namespace_that_was_there_before_keeps_its_rules_and_stays(
             life = InstallerLife(
                 Client(cluster.transport, field_manager="redis-operator-install"),
                 tell=cluster.told.append,
-                patience=Patience(5.0),
+                patience=StageTimeout(5.0),
             )
             with suppress(NotInForce):  # no program follows the RedisOperator here
                 await life.install(options)

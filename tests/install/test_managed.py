@@ -41,7 +41,7 @@ from redis_operator.install.managed.main import add_installations
 from redis_operator.install.managed.objects import installer_objects
 from redis_operator.install.managed.reconcile import REDIS_OPERATORS
 from redis_operator.install.options import Options
-from redis_operator.install.waiting import Patience
+from redis_operator.install.waiting import StageTimeout
 
 KEY = ("", "redis-operator")
 PLACE = ("redis-operator", "redis-operator")
@@ -282,7 +282,7 @@ async def test_the_command_waits_until_the_installer_has_done_it_and_takes_it_aw
         one.start()
         told: list[str] = []
         client = Client(one.cluster.transport, field_manager="redis-operator-install")
-        life = InstallerLife(client, tell=told.append, patience=Patience(120.0))
+        life = InstallerLife(client, tell=told.append, patience=StageTimeout(120.0))
         await life.install(Options(image="redis-operator:1"))
         assert (await one.status())["phase"] == "Deployed"
         assert await life.exists()
@@ -386,7 +386,7 @@ async def test_a_second_installer_in_another_namespace_is_refused_before_it_writ
     async with managed() as one:
         one.start()
         client = Client(one.cluster.transport, field_manager="redis-operator-install")
-        life = InstallerLife(client, tell=one.cluster.told.append, patience=Patience(120.0))
+        life = InstallerLife(client, tell=one.cluster.told.append, patience=StageTimeout(120.0))
         await life.install(Options(image="redis-operator:1"))
         before = await one.cluster.state()
         other = Options(namespace="other", image="redis-operator:1")
@@ -399,7 +399,7 @@ async def test_uninstall_of_a_namespace_where_no_operator_lives_touches_nothing(
     async with managed() as one:
         one.start()
         client = Client(one.cluster.transport, field_manager="redis-operator-install")
-        life = InstallerLife(client, tell=one.cluster.told.append, patience=Patience(120.0))
+        life = InstallerLife(client, tell=one.cluster.told.append, patience=StageTimeout(120.0))
         await life.install(Options(image="redis-operator:1"))
         await one.cluster.create_database("cache")
         before = await one.cluster.state()
@@ -419,7 +419,7 @@ async def test_the_end_of_an_installer_leaves_no_pod_that_keeps_its_namespace() 
     async with managed() as one:
         one.start()
         client = Client(one.cluster.transport, field_manager="redis-operator-install")
-        life = InstallerLife(client, tell=one.cluster.told.append, patience=Patience(120.0))
+        life = InstallerLife(client, tell=one.cluster.told.append, patience=StageTimeout(120.0))
         await life.install(Options(image="redis-operator:1"))
         await one.kill()
         await life.remove("redis-operator")

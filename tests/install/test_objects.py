@@ -10,9 +10,9 @@ from click.testing import CliRunner
 
 from redis_operator.cli.app import app
 from redis_operator.install.inventory import (
+    InstallPhase,
     Inventory,
     Item,
-    Phase,
     item_of,
     read,
     surplus,
@@ -149,7 +149,7 @@ def test_an_operator_of_some_namespaces_may_read_no_secret_elsewhere() -> None:
 
 def test_an_inventory_is_read_as_it_was_written() -> None:
     items = tuple(item_of(made) for made in objects(SOME))
-    kept = Inventory(SOME, items, Phase.INSTALLED)
+    kept = Inventory(SOME, items, InstallPhase.INSTALLED)
     assert read(written(kept)["data"]) == kept
     assert read({"phase": "Installed", "options": "{", "objects": "[]"}) is None
     assert read(None) is None

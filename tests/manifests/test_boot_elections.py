@@ -132,7 +132,7 @@ async def test_a_replica_that_follows_another_by_now_is_not_asked_to_lead(
         await saved(other)
         await copied(chosen, await write(primary, 500, MINE))
         primary.end(kill=True)
-        await ask(chosen, commands.failover(commands.FailoverMode.FORCE))
+        await ask(chosen, commands.failover(commands.FailoverOption.FORCE))
         await until(chosen, commands.role(), leads)
         await until(other, commands.role(), follows)
         written = await write(chosen, 3000, MINE)
@@ -163,7 +163,7 @@ async def test_a_primary_that_told_nobody_of_its_epoch_does_not_take_its_slots_b
     """
     async with shard(tmp_path, binary) as (primary, one, two):
         primary.end(kill=True)
-        await ask(one, commands.failover(commands.FailoverMode.FORCE))
+        await ask(one, commands.failover(commands.FailoverOption.FORCE))
         await until(one, commands.role(), leads)
         await until(two, commands.role(), follows)
         written = await write(one, 3000, MINE)

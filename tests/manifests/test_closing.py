@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from manifests.pods import PASSWORDS, Pod, form_shard, pods, until
 from manifests.test_rotation import Client
 from redis_operator.api.redis import Mode, Persistence, Redis, RedisSpec
-from redis_operator.manifests.facts import Facts, Filling
+from redis_operator.manifests.facts import Facts, FillingFacts
 from redis_operator.manifests.users import acl_file, acl_file_name
 from redis_operator.operator.servers.links import Links, Target
 from redis_operator.operator.servers.logins import Logins
@@ -21,7 +21,7 @@ from redis_operator.redis.connection import Address, Credentials, connect
 from redis_operator.redis.slots import ALL_SLOTS
 from redis_testing.servers import EngineBinary
 
-CLOSING = Filling("monday", restore="back", uid="u", closing=True)
+CLOSING = FillingFacts("monday", restore="back", uid="u", closing=True)
 
 
 class Closer:
@@ -32,7 +32,7 @@ class Closer:
         self.links = Links(on_lost=lambda _: None)
         self.logins = Logins(self.links)
 
-    async def apply(self, filling: Filling | None) -> list[str]:
+    async def apply(self, filling: FillingFacts | None) -> list[str]:
         """Return the pods that have a problem."""
         login = Credentials("operator", PASSWORDS.operator)
         targets, seen = {}, []

@@ -102,7 +102,7 @@ async def test_a_primary_in_memory_does_not_start_while_a_replica_would_copy_not
         primary.start()
         await printed(primary.directory / "log", "a replica has the data")
         assert await ask(replica, commands.dbsize()) == [100]
-        await ask(replica, commands.failover(commands.FailoverMode.TAKEOVER))
+        await ask(replica, commands.failover(commands.FailoverOption.TAKEOVER))
         [after] = await ask(primary, commands.my_id())
         assert after != before
         assert await ask(replica, commands.dbsize()) == [100]
@@ -179,7 +179,7 @@ async def test_a_killed_primary_waits_no_longer_than_until_its_replica_leads(
         primary.failover_seconds = 600
         primary.start()
         await printed(primary.directory / "log", "600 s to take over")
-        await ask(replica, commands.failover(commands.FailoverMode.TAKEOVER))
+        await ask(replica, commands.failover(commands.FailoverOption.TAKEOVER))
         (await primary.answers()).close()
 
 

@@ -15,13 +15,13 @@ from redis_operator.api.redisbackup import RedisBackup
 from redis_operator.backup.task import (
     TASK,
     AzurePlace,
+    FillTarget,
     GcsPlace,
     S3Place,
     ShardTask,
     Source,
     Store,
     TakeTask,
-    Target,
     read_task,
 )
 from redis_operator.manifests.names import archiver_labels, reader_labels, worker_labels
@@ -187,7 +187,7 @@ def test_a_server_that_loads_a_backup_has_the_memory_of_the_new_database_and_no_
 ) -> None:
     """It may be given a part that is larger than one shard; on its node it is not alone."""
     raw = {"metadata": {"namespace": "default", "name": "copy", "uid": "u"}, "spec": spec}
-    target = Target("copy-0", "10.0.0.1", "r")
+    target = FillTarget("copy-0", "10.0.0.1", "r")
     made = fill_job(
         msgspec.convert(raw, Redis),
         msgspec.convert(CLAIM, BackupStorage),

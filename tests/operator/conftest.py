@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from redis_operator.operator.effects import Effect
-from redis_operator.operator.execute import Executor, Outcome
+from redis_operator.operator.execute import Executor, StepOutcome
 from redis_operator.operator.live import LivePod
 from redis_operator.operator.servers.actions import Servers
 from redis_operator.operator.servers.links import Links, Target
@@ -71,7 +71,7 @@ class Database:
         )
         return Observed(nodes=tuple(nodes), workloads=workloads, formed=self.formed)
 
-    async def step(self) -> tuple[Plan, tuple[Outcome, ...], Observed]:
+    async def step(self) -> tuple[Plan, tuple[StepOutcome, ...], Observed]:
         observed = await self.observe()
         advice = plan(self.wanted, observed, time.time())
         self._count_on = advice.count_strays_on

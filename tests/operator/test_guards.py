@@ -46,7 +46,7 @@ from redis_operator.planning.clusters import Moving
 from redis_operator.planning.fence import Fence
 from redis_operator.planning.identity import NodeId, Role
 from redis_operator.planning.observed import Pod
-from redis_operator.planning.preconditions import Facts, precondition
+from redis_operator.planning.preconditions import ActionFacts, precondition
 from redis_operator.redis.slots import SlotSet
 from redis_testing.cluster import verbs
 from redis_testing.cluster.api import NAMESPACE
@@ -493,7 +493,7 @@ def test_every_action_on_a_server_that_does_not_answer_is_refused() -> None:
         Failover(at, other.id, FailoverMode.FORCE, Fence.POD_GONE),
         DiscardData("db-0-1", "uid", at),
     ):
-        assert "db-0-0 does not respond" in (precondition(action, Facts()) or ""), action
+        assert "db-0-0 does not respond" in (precondition(action, ActionFacts()) or ""), action
 
 
 # Counting

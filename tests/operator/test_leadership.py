@@ -15,8 +15,8 @@ from redis_operator.planning.at import At
 from redis_operator.planning.cluster.actions import Forget
 from redis_operator.planning.clusters import Moving
 from redis_operator.planning.identity import NodeId
-from redis_operator.planning.preconditions import Facts
-from redis_operator.redis.moving import Progress
+from redis_operator.planning.preconditions import ActionFacts
+from redis_operator.redis.moving import MoveProgress
 from redis_operator.redis.slots import ALL_SLOTS, SlotSet
 
 
@@ -24,7 +24,7 @@ async def test_steps_are_refused_once_the_lease_is_lost() -> None:
     def before(action: Action) -> None:
         raise Refused("this operator no longer leads")
 
-    async def forget(action: Forget, facts: Facts) -> None:
+    async def forget(action: Forget, facts: ActionFacts) -> None:
         raise AssertionError(f"{action} was carried out")
 
     executor = Executor({Forget: Effect(forget)}, before=before)
@@ -42,7 +42,7 @@ async def test_a_slot_move_ends_at_its_next_progress_once_the_lease_is_lost() ->
         nonlocal steps
         while True:
             steps += 1
-            journey.note(Progress(slots_moved=SlotSet(), slots_total=len(ALL_SLOTS)))
+            journey.note(MoveProgress(slots_moved=SlotSet(), slots_total=len(ALL_SLOTS)))
             await asyncio.sleep(0)
 
     movers.start(("default", "cache"), Moving(NodeId("a"), NodeId("b"), ALL_SLOTS), work)

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from redis_operator.api.redis import Redis
 from redis_operator.api.status import RedisStatus, ShardStatus
-from redis_operator.operator.execute import Outcome
+from redis_operator.operator.execute import StepOutcome
 from redis_operator.operator.memory import Memories
 from redis_operator.operator.observe import elections
 from redis_operator.planning.at import at
@@ -26,7 +26,9 @@ def _node(name: str, node: NodeId, follows: NodeId | None) -> Seen:
     return Seen(pod=pod, id=node, role=role, replica_of=follows, view=ClusterView(slots=slots))
 
 
-def _look(memories: Memories, nodes: tuple[Seen, ...], outcomes: tuple[Outcome, ...] = ()) -> None:
+def _look(
+    memories: Memories, nodes: tuple[Seen, ...], outcomes: tuple[StepOutcome, ...] = ()
+) -> None:
     memory = memories.of(KEY, RedisStatus(), ())
     memories.learn(KEY, Observed(nodes=nodes, elections=memory.elections), outcomes)
 
@@ -48,7 +50,7 @@ def test_a_promotion_of_ours_is_remembered_once() -> None:
     memories = Memories(lambda: 100.0)
     replica = _node("cache-0-1", TWO, ONE)
     asked = Failover(node=at(replica), primary=ONE, mode=FailoverMode.PLAIN, fence=Fence.HANDSHAKE)
-    _look(memories, (_node("cache-0-0", ONE, None), replica), (Outcome(asked),))
+    _look(memories, (_node("cache-0-0", ONE, None), replica), (StepOutcome(asked),))
     _look(memories, (_node("cache-0-1", TWO, None), _node("cache-0-0", ONE, TWO)))
     assert _elections(memories) == (Election(node=TWO, at=100.0, over=ONE),)
 

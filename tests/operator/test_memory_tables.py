@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from redis_operator.api.redis import Redis
 from redis_operator.api.status import RedisStatus, ShardStatus
-from redis_operator.operator.execute import Outcome
+from redis_operator.operator.execute import StepOutcome
 from redis_operator.operator.memory import Memories
 from redis_operator.operator.observe import LastPrimary, Memory
 from redis_operator.planning.actions import LabelRole, ResizePod
@@ -62,7 +62,7 @@ def of(memories: Memories, status: RedisStatus = NOTHING, key: Any = KEY) -> Mem
     return memories.of(key, status, ())
 
 
-def look(memories: Memories, *nodes: Seen, outcomes: tuple[Outcome, ...] = ()) -> None:
+def look(memories: Memories, *nodes: Seen, outcomes: tuple[StepOutcome, ...] = ()) -> None:
     known = of(memories)
     found = Observed(nodes=nodes, elections=known.elections, cluster=known.cluster)
     memories.learn(KEY, found, outcomes)
@@ -71,14 +71,16 @@ def look(memories: Memories, *nodes: Seen, outcomes: tuple[Outcome, ...] = ()) -
 # Promotions
 
 
-def failover(error: str = "") -> Outcome:
+def failover(error: str = "") -> StepOutcome:
     asked = Failover(node=at(node(B)), primary=A, mode=FailoverMode.PLAIN, fence=Fence.HANDSHAKE)
-    return Outcome(asked, error)
+    return StepOutcome(asked, error)
 
 
 def test_a_promotion_that_was_refused_is_none() -> None:
     memories = Memories(Clock())
-    look(memories, node(A), outcomes=(failover("no"), Outcome(LabelRole("p", "u", Role.PRIMARY))))
+    look(
+        memories, node(A), outcomes=(failover("no"), StepOutcome(LabelRole("p", "u", Role.PRIMARY)))
+    )
     assert of(memories).elections == ()
     look(memories, node(A), outcomes=(failover(),))
     assert of(memories).elections == (Election(node=B, at=1000.0, over=A),)
@@ -192,7 +194,7 @@ def test_histories_are_those_of_primaries_with_slots_until_no_server_knows_them(
 MEET = Meet(node=at(node(A)), peer=at(node(B)))
 
 
-def introduced(*nodes: Seen, outcomes: tuple[Outcome, ...] = (), times: int = 0) -> Any:
+def introduced(*nodes: Seen, outcomes: tuple[StepOutcome, ...] = (), times: int = 0) -> Any:
     memories = Memories(Clock())
     before = (Introduction(A, B, times, 900.0),) if times else ()
     observed = Observed(nodes=nodes, cluster=ClusterFacts(introductions=before))
@@ -207,9 +209,9 @@ APART = (node(A), node(B))
     ("nodes", "outcomes", "times", "expected"),
     [
         (APART, (), 0, ()),
-        (APART, (Outcome(MEET),), 0, (Introduction(A, B, 1, 1000.0),)),
-        (APART, (Outcome(MEET, "no"),), 0, ()),
-        (APART, (Outcome(MEET),), 3, (Introduction(A, B, 4, 1000.0),)),
+        (APART, (StepOutcome(MEET),), 0, (Introduction(A, B, 1, 1000.0),)),
+        (APART, (StepOutcome(MEET, "no"),), 0, ()),
+        (APART, (StepOutcome(MEET),), 3, (Introduction(A, B, 4, 1000.0),)),
         (APART, (), 3, (Introduction(A, B, 3, 900.0),)),
         ((node(A),), (), 3, ()),
         ((node(A, peers=(peer(B),)), node(B)), (), 3, ()),
@@ -242,7 +244,7 @@ APART = (node(A), node(B))
     ],
 )
 def test_pairs_that_were_introduced_are_remembered_until_they_know_each_other(
-    nodes: tuple[Seen, ...], outcomes: tuple[Outcome, ...], times: int, expected: Any
+    nodes: tuple[Seen, ...], outcomes: tuple[StepOutcome, ...], times: int, expected: Any
 ) -> None:
     assert introduced(*nodes, outcomes=outcomes, times=times) == expected
 
@@ -294,10 +296,13 @@ def test_attempts_count_while_nothing_that_is_observed_changes() -> None:
 
 def test_pods_that_the_cluster_refused_to_resize_are_remembered() -> None:
     memories = Memories(Clock())
-    done, refused = Outcome(ResizePod("p", "u1", ())), Outcome(ResizePod("p", "u2", ()), "no")
-    label = Outcome(LabelRole("p", "u3", Role.PRIMARY), "no")
+    done, refused = (
+        StepOutcome(ResizePod("p", "u1", ())),
+        StepOutcome(ResizePod("p", "u2", ()), "no"),
+    )
+    label = StepOutcome(LabelRole("p", "u3", Role.PRIMARY), "no")
     look(memories, node(A), outcomes=(done, refused, label))
-    look(memories, node(A), outcomes=(Outcome(ResizePod("p", "u4", ()), "no"),))
+    look(memories, node(A), outcomes=(StepOutcome(ResizePod("p", "u4", ()), "no"),))
     look(memories, node(A))
     assert of(memories).resize_refused == {"u2", "u4"}
 
@@ -325,8 +330,8 @@ def test_what_is_forgotten_is_everything_of_one_database() -> None:
         observed = Observed(
             nodes=(history(A, "one", state_ok=False), node(B)), cluster=known.cluster
         )
-        resized = Outcome(ResizePod("p", "u", ()), "no")
-        memories.learn(key, observed, (failover(), Outcome(MEET), resized))
+        resized = StepOutcome(ResizePod("p", "u", ()), "no")
+        memories.learn(key, observed, (failover(), StepOutcome(MEET), resized))
     clock.now += 5
     fresh = of(Memories(clock))
     memories.forget(KEY)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from redis_operator.manifests.facts import Former, Passwords, Rotation, Stage
+from redis_operator.manifests.facts import Former, Passwords, Rotation, RotationStage
 from redis_operator.manifests.record import RECORD_KEY, record
 from redis_operator.operator.passwords import (
     PasswordError,
@@ -26,11 +26,11 @@ USERS = ("operator", "replication", "exporter", "admin")
 
 
 def accepting(**others: str) -> Passwords:
-    return replace(KNOWN, rotation=Rotation(Stage.ACCEPT, others))
+    return replace(KNOWN, rotation=Rotation(RotationStage.ACCEPT, others))
 
 
 def using(**others: str) -> Passwords:
-    return replace(KNOWN, rotation=Rotation(Stage.USE, others))
+    return replace(KNOWN, rotation=Rotation(RotationStage.USE, others))
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_a_mark_asks_for_new_passwords_of_our_users_once() -> None:
 def test_a_change_goes_one_stage_further() -> None:
     first = advanced(accepting(default="x", admin="n"), now=100.0)
     assert (first.default, first.admin, first.operator, first.serial) == ("x", "n", "o", 8)
-    assert first.rotation == Rotation(Stage.USE, {"default": "d", "admin": "a"})
+    assert first.rotation == Rotation(RotationStage.USE, {"default": "d", "admin": "a"})
     last = advanced(first, now=100.0)
     assert (last.rotation, last.serial, last.default) == (None, 9, "x")
     assert (last.exporter_before, last.exporter_earlier) == ("", ())
@@ -137,7 +137,7 @@ def test_a_change_goes_one_stage_further() -> None:
 def test_passwords_of_the_exporter_stay_valid() -> None:
     once = advanced(using(exporter="old"), now=100.5)
     assert (once.exporter_before, once.exporter_earlier) == ("old", ())
-    again = replace(once, rotation=Rotation(Stage.USE, {"exporter": "next"}))
+    again = replace(once, rotation=Rotation(RotationStage.USE, {"exporter": "next"}))
     twice = advanced(again, now=200.5)
     assert (twice.exporter_before, twice.exporter_earlier) == ("next", (Former("old", 200),))
 

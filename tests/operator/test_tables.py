@@ -12,7 +12,7 @@ from kubecontroller.runtime.outcomes import Again
 from redis_operator.api.redis import Mode, Redis, RedisSpec
 from redis_operator.manifests.names import DATABASE_LABEL
 from redis_operator.operator import pace
-from redis_operator.operator.execute import Outcome
+from redis_operator.operator.execute import StepOutcome
 from redis_operator.operator.memory import Memories
 from redis_operator.operator.objects.ownership import limitation, pods_to_adopt
 from redis_operator.operator.servers.spellings import Spellings
@@ -37,7 +37,7 @@ WELL = Seen(pod=POD, id=NodeId("one"), role=Role.PRIMARY, view=ClusterView(state
 ILL = replace(WELL, view=ClusterView(state_ok=False))
 DOWN = Unreachable(pod=POD, error="refused", since=1.0, evidence=Evidence.REFUSED)
 SET = ConfigSet(node=at(WELL), values=(("hz", "10"),))
-DONE, REFUSED = Outcome(SET), Outcome(SET, "no")
+DONE, REFUSED = StepOutcome(SET), StepOutcome(SET, "no")
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ DONE, REFUSED = Outcome(SET), Outcome(SET, "no")
     ],
 )
 def test_a_pass_goes_on_while_looking_again_may_show_something(
-    plan: Plan, outcomes: tuple[Outcome, ...], *, goes_on: bool
+    plan: Plan, outcomes: tuple[StepOutcome, ...], *, goes_on: bool
 ) -> None:
     assert pace.goes_on(plan, outcomes) is goes_on
 
@@ -96,7 +96,7 @@ def met(times: int) -> ClusterFacts:
     ],
 )
 def test_a_database_is_looked_at_again_as_soon_as_it_is_worth_it(
-    plan: Plan, observed: Observed, outcomes: tuple[Outcome, ...], again: Again
+    plan: Plan, observed: Observed, outcomes: tuple[StepOutcome, ...], again: Again
 ) -> None:
     assert pace.after(plan, observed, outcomes, interval=10.0) == again
 
@@ -272,7 +272,7 @@ def test_a_new_stateful_set_ends_no_pod_that_it_adopts(
     assert pods_to_adopt(replace(MINE, spec=spec), pods) == counts
 
 
-def looked(memory: Spellings, value: str | None, *outcomes: Outcome) -> frozenset[Spelling]:
+def looked(memory: Spellings, value: str | None, *outcomes: StepOutcome) -> frozenset[Spelling]:
     """Set with these outcomes, then look: the server reads the directive back as this value."""
     memory.asked(KEY, outcomes)
     config = (("notify-keyspace-events", value),) if value is not None else ()
@@ -281,7 +281,7 @@ def looked(memory: Spellings, value: str | None, *outcomes: Outcome) -> frozense
 
 
 def test_a_spelling_is_known_when_it_was_read_back_twice_in_a_row() -> None:
-    asked = Outcome(ConfigSet(node=at(WELL), values=(("notify-keyspace-events", "odd"),)))
+    asked = StepOutcome(ConfigSet(node=at(WELL), values=(("notify-keyspace-events", "odd"),)))
     refused = replace(asked, error="no")
     known = frozenset({Spelling("notify-keyspace-events", "odd", "even")})
     memory = Spellings()
@@ -297,7 +297,7 @@ def test_a_spelling_is_known_when_it_was_read_back_twice_in_a_row() -> None:
 
 @pytest.mark.parametrize("between", ["odd", None], ids=["as it was set", "not at all"])
 def test_what_is_read_back_as_it_was_set_begins_again(between: str | None) -> None:
-    asked = Outcome(ConfigSet(node=at(WELL), values=(("notify-keyspace-events", "odd"),)))
+    asked = StepOutcome(ConfigSet(node=at(WELL), values=(("notify-keyspace-events", "odd"),)))
     memory = Spellings()
     assert looked(memory, "even", asked) == frozenset()
     assert looked(memory, between, asked) == frozenset()

@@ -96,15 +96,15 @@ MUTATIONS: dict[str, tuple[Sequence[Patch], Callable[[], None]]] = {
     ),
     "a roll does not wait for sync": (
         [
-            ("cluster.topology", "shard_unrest", lambda _s, _i: None),
-            ("cluster.topology", "unrest", lambda _s: None),
+            ("cluster.topology", "unsettled_shard", lambda _s, _i: None),
+            ("cluster.topology", "unsettled", lambda _s: None),
         ],
         change.test_a_roll_waits_for_real_sync,
     ),
     "a roll goes on over broken pods": (
         [
             ("common.roll", "_failing", lambda _s: None),
-            ("cluster.topology", "shard_unrest", lambda _s, _i: None),
+            ("cluster.topology", "unsettled_shard", lambda _s, _i: None),
             ("plan", "breaches", lambda *_: ()),
         ],
         change.test_a_roll_stops_at_the_first_pod_that_does_not_come_up_and_a_revert_recovers,

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from planning import moments as m
 from planning.rows import told
-from redis_operator.planning.advice import Phase
+from redis_operator.planning.advice import PlanPhase
 from redis_operator.planning.cluster.assist import _uncertain, fence_of
 from redis_operator.planning.cluster.connect import _belongs, connect
 from redis_operator.planning.cluster.lost import gone_owners, lost
@@ -77,9 +77,11 @@ def test_an_owner_that_is_given_up_is_forgotten_by_those_who_know_it() -> None:
     assert told(advice) == ", ".join(f"Forget {pod}" for pod in ("0-0", "0-1", "1-0", "1-1", "2-0"))
 
 
-@pytest.mark.parametrize(("formed", "phase"), [(True, Phase.HEALING), (False, Phase.CREATING)])
+@pytest.mark.parametrize(
+    ("formed", "phase"), [(True, PlanPhase.HEALING), (False, PlanPhase.CREATING)]
+)
 def test_servers_that_meet_are_healed_or_created_and_looked_at_again_soon(
-    formed: bool, phase: Phase
+    formed: bool, phase: PlanPhase
 ) -> None:
     apart = m.but(W, "0-0", peers=tuple(p for p in P0.peers if p.id != P1.id))
     advice = connect(m.situation(replace(apart, formed=formed)))

@@ -24,10 +24,10 @@ from redis_operator.planning.clusters import Peer, PeerFlag
 from redis_operator.planning.fence import Fence
 from redis_operator.planning.identity import NodeId, Role
 from redis_operator.planning.preconditions import (
-    Facts,
+    ActionFacts,
     FenceFacts,
     PodFacts,
-    Port,
+    PortState,
     ServerFacts,
     WorkloadFacts,
     facts_of,
@@ -42,12 +42,12 @@ THERE = At("db-1-0", "uid-1", "10.0.0.2", B)
 SOME = SlotSet(range(10))
 
 
-def primary(**fields: Any) -> Facts:
-    return Facts(server=ServerFacts(id=A, role=Role.PRIMARY, **fields))
+def primary(**fields: Any) -> ActionFacts:
+    return ActionFacts(server=ServerFacts(id=A, role=Role.PRIMARY, **fields))
 
 
-def replica(of: NodeId = B, **fields: Any) -> Facts:
-    return Facts(server=ServerFacts(id=A, role=Role.REPLICA, replica_of=of, **fields))
+def replica(of: NodeId = B, **fields: Any) -> ActionFacts:
+    return ActionFacts(server=ServerFacts(id=A, role=Role.REPLICA, replica_of=of, **fields))
 
 
 def peer(node: NodeId, **fields: Any) -> tuple[Peer, ...]:
@@ -74,17 +74,17 @@ DELETE = DeletePod(pod="db-0-0", uid="uid", why="it is outdated")
 SCALE = ScaleWorkload(shard=0, uid="uid", from_pods=2, to_pods=1)
 DISCARD = DiscardData(pod="db-1-1", uid="uid", data_holder=HERE)
 
-ROWS: dict[str, tuple[Action, Facts, str]] = {
+ROWS: dict[str, tuple[Action, ActionFacts, str]] = {
     "tune: empty": (TUNE, primary(), ""),
-    "tune: no answer": (TUNE, Facts(), "does not respond"),
+    "tune: no answer": (TUNE, ActionFacts(), "does not respond"),
     "tune: has slots": (TUNE, primary(slots=SOME), "holds data"),
     "tune: has keys": (TUNE, primary(keys=1), "holds data"),
     "raise: as it was": (RAISE, primary(slots=SOME), ""),
-    "raise: no answer": (RAISE, Facts(), "does not respond"),
+    "raise: no answer": (RAISE, ActionFacts(), "does not respond"),
     "raise: lost a slot": (RAISE, primary(slots=SOME - SlotSet([1])), "owns other slots"),
     "raise: a replica": (RAISE, replica(slots=SOME), "owns other slots"),
     "assign: nobody's": (ASSIGN, primary(), ""),
-    "assign: no answer": (ASSIGN, Facts(), "does not respond"),
+    "assign: no answer": (ASSIGN, ActionFacts(), "does not respond"),
     "assign: as many keys as expected": (ASSIGN, primary(keys=5), ""),
     "assign: a key more": (ASSIGN, primary(keys=6), "holds 6 keys"),
     "assign: a key more in its own slots": (ASSIGN, primary(keys=6, slots=SOME), ""),
@@ -96,17 +96,17 @@ ROWS: dict[str, tuple[Action, Facts, str]] = {
     ),
     "inherit: the dead one is alive": (INHERIT, primary(peers=peer(B)), "is alive"),
     "inherit: another one is alive": (INHERIT, primary(peers=peer(C)), ""),
-    "inherit: no answer": (INHERIT, Facts(), "does not respond"),
+    "inherit: no answer": (INHERIT, ActionFacts(), "does not respond"),
     "inherit: a replica": (INHERIT, replica(), "is no longer a primary"),
     "replicate: an empty primary": (REPLICATE, primary(), ""),
-    "replicate: no answer": (REPLICATE, Facts(), "does not respond"),
+    "replicate: no answer": (REPLICATE, ActionFacts(), "does not respond"),
     "replicate: it does already": (REPLICATE, replica(B, keys=5), ""),
     "replicate: follows whom it is expected to": (REPLICATE, replica(C, keys=5), ""),
     "replicate: follows another": (REPLICATE, replica(A, keys=5), "follows another primary"),
     "replicate: has slots": (REPLICATE, primary(slots=SOME), "owns slots"),
     "replicate: has keys": (REPLICATE, primary(keys=1), "holds 1 keys"),
     "forget: not known": (FORGET, primary(), ""),
-    "forget: no answer": (FORGET, Facts(), "does not respond"),
+    "forget: no answer": (FORGET, ActionFacts(), "does not respond"),
     "forget: without slots": (FORGET, primary(peers=peer(B)), ""),
     "forget: with slots given up": (FORGET, primary(peers=peer(B, slots=SOME)), ""),
     "forget: with a slot more": (
@@ -117,34 +117,34 @@ ROWS: dict[str, tuple[Action, Facts, str]] = {
     "forget: whom it follows": (FORGET, replica(B, peers=peer(B)), "follows node"),
     "forget: it follows another": (FORGET, replica(C, peers=peer(B)), ""),
     "reset: empty": (RESET, primary(), ""),
-    "reset: no answer": (RESET, Facts(), "does not respond"),
+    "reset: no answer": (RESET, ActionFacts(), "does not respond"),
     "reset: has keys": (RESET, primary(keys=1), "holds 1 keys"),
     "failover: as it was": (FAILOVER, replica(B, offset=7), ""),
-    "failover: no answer": (FAILOVER, Facts(), "does not respond"),
+    "failover: no answer": (FAILOVER, ActionFacts(), "does not respond"),
     "failover: promoted meanwhile": (FAILOVER, primary(offset=0), ""),
     "failover: follows another": (FAILOVER, replica(C, offset=9), "follows another primary"),
     "failover: behind": (FAILOVER, replica(B, offset=6), "at offset 6, before 7"),
-    "delete: nothing was expected": (DELETE, Facts(), ""),
-    "delete: recreated": (DELETE, Facts(pod=PodFacts("other")), "recreated"),
-    "delete: the same pod": (DELETE, Facts(pod=PodFacts("uid")), ""),
-    "scale: as it was": (SCALE, Facts(workload=WorkloadFacts("uid", 2)), ""),
-    "scale: gone": (SCALE, Facts(), "is gone"),
-    "scale: recreated": (SCALE, Facts(workload=WorkloadFacts("other", 2)), "changed"),
-    "scale: scaled": (SCALE, Facts(workload=WorkloadFacts("uid", 3)), "changed"),
+    "delete: nothing was expected": (DELETE, ActionFacts(), ""),
+    "delete: recreated": (DELETE, ActionFacts(pod=PodFacts("other")), "recreated"),
+    "delete: the same pod": (DELETE, ActionFacts(pod=PodFacts("uid")), ""),
+    "scale: as it was": (SCALE, ActionFacts(workload=WorkloadFacts("uid", 2)), ""),
+    "scale: gone": (SCALE, ActionFacts(), "is gone"),
+    "scale: recreated": (SCALE, ActionFacts(workload=WorkloadFacts("other", 2)), "changed"),
+    "scale: scaled": (SCALE, ActionFacts(workload=WorkloadFacts("uid", 3)), "changed"),
     "discard: the data holder leads": (DISCARD, primary(keys=1), ""),
-    "discard: the data holder is silent": (DISCARD, Facts(), "does not respond"),
+    "discard: the data holder is silent": (DISCARD, ActionFacts(), "does not respond"),
     "discard: the data holder is empty": (DISCARD, primary(), "not a primary with keys"),
     "discard: the data holder follows": (DISCARD, replica(keys=1), "not a primary with keys"),
     "discard: another node holds the data": (
         DISCARD,
-        Facts(server=ServerFacts(id=B, role=Role.PRIMARY, keys=1)),
+        ActionFacts(server=ServerFacts(id=B, role=Role.PRIMARY, keys=1)),
         "not a primary with keys",
     ),
 }
 for number, (expected, facts, words) in enumerate(
     [
-        ({"expect_id": A}, Facts(), "does not now"),
-        ({"expect_role": Role.REPLICA}, Facts(), "does not now"),
+        ({"expect_id": A}, ActionFacts(), "does not now"),
+        ({"expect_role": Role.REPLICA}, ActionFacts(), "does not now"),
         ({"expect_id": A}, replica(), ""),
         ({"expect_id": B}, replica(), "another node"),
         ({"expect_id": A, "expect_role": Role.REPLICA}, replica(), ""),
@@ -185,25 +185,25 @@ def led(node: NodeId = B, role: Role = Role.PRIMARY, keys: int = 0) -> ServerFac
 
 
 FENCES: dict[str, tuple[Fence, FenceFacts, str]] = {
-    "handshake": (Fence.HANDSHAKE, FenceFacts(port=Port.ANSWERED), ""),
-    "never led": (Fence.NEVER_LED, FenceFacts(port=Port.ANSWERED), ""),
-    "process refused": (Fence.PROCESS_GONE, FenceFacts(port=Port.REFUSED), ""),
-    "process answers": (Fence.PROCESS_GONE, FenceFacts(port=Port.ANSWERED), "responds again"),
+    "handshake": (Fence.HANDSHAKE, FenceFacts(port=PortState.ANSWERED), ""),
+    "never led": (Fence.NEVER_LED, FenceFacts(port=PortState.ANSWERED), ""),
+    "process refused": (Fence.PROCESS_GONE, FenceFacts(port=PortState.REFUSED), ""),
+    "process answers": (Fence.PROCESS_GONE, FenceFacts(port=PortState.ANSWERED), "responds again"),
     "process unknown": (Fence.PROCESS_GONE, FenceFacts(error="timeout"), "may be alive: timeout"),
     "container's pod deleted": (Fence.CONTAINER_ENDED, FenceFacts(), ""),
     "container's pod recreated": (
         Fence.CONTAINER_ENDED,
-        FenceFacts(pod=PodFacts("other"), port=Port.REFUSED),
+        FenceFacts(pod=PodFacts("other"), port=PortState.REFUSED),
         "recreated",
     ),
     "container refused": (
         Fence.CONTAINER_ENDED,
-        FenceFacts(pod=PodFacts("uid-1"), port=Port.REFUSED),
+        FenceFacts(pod=PodFacts("uid-1"), port=PortState.REFUSED),
         "",
     ),
     "container answers": (
         Fence.CONTAINER_ENDED,
-        FenceFacts(pod=PodFacts("uid-1"), port=Port.ANSWERED),
+        FenceFacts(pod=PodFacts("uid-1"), port=PortState.ANSWERED),
         "responds again",
     ),
     "pod gone": (Fence.POD_GONE, FenceFacts(), ""),
@@ -252,10 +252,10 @@ def test_facts_of_pods_and_workloads_are_those_that_were_observed() -> None:
     assert found.server is not None
     assert found.server.id == node.id
     gone = DeletePod(pod=node.pod.name, uid="another", why="it is outdated")
-    assert facts_of(situation, gone) == Facts()
+    assert facts_of(situation, gone) == ActionFacts()
     workload = seen.workload(0)
     assert workload is not None
     scale = ScaleWorkload(shard=0, uid=workload.uid, from_pods=2, to_pods=1)
     assert facts_of(situation, scale).workload == WorkloadFacts(workload.uid, workload.pods)
     nowhere = ScaleWorkload(shard=9, uid=workload.uid, from_pods=2, to_pods=1)
-    assert facts_of(situation, nowhere) == Facts()
+    assert facts_of(situation, nowhere) == ActionFacts()

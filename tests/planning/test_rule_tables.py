@@ -12,11 +12,18 @@ from msgspec.structs import replace
 
 from planning import moments as m
 from planning.rows import Row, Spec, check, sizes
-from redis_operator.planning.advice import Phase, Switchover
+from redis_operator.planning.advice import PlanPhase, Switchover
 from redis_operator.planning.cluster.follow import follow
 from redis_operator.planning.cluster.settle import settle
-from redis_operator.planning.cluster.settled import shard_unrest, unrest
-from redis_operator.planning.clusters import Counted, Job, Moving, NotCounted, OpenSlot, SlotState
+from redis_operator.planning.cluster.settled import unsettled, unsettled_shard
+from redis_operator.planning.clusters import (
+    Counted,
+    Moving,
+    NotCounted,
+    OpenSlot,
+    SlotMigration,
+    SlotState,
+)
 from redis_operator.planning.common.pods import pods
 from redis_operator.planning.common.saving import unsaved
 from redis_operator.planning.common.shrink import shrink
@@ -96,16 +103,16 @@ RESTLESS = {
 def test_no_planned_change_begins_before_all_is_at_rest(
     moment: Observed, spec: Spec, word: str | None
 ) -> None:
-    reason = unrest(m.situation(moment, **spec))
+    reason = unsettled(m.situation(moment, **spec))
     assert (reason is None) if word is None else (reason is not None and word in reason), reason
 
 
 def test_a_shard_is_not_at_rest_while_a_pod_that_leaves_it_owns_slots_and_is_unwell() -> None:
     swapped = m.but(W, "1-0", role=Role.REPLICA, replica_of=R1.id, slots=NO_SLOTS)
     swapped = m.but(swapped, "1-1", role=Role.PRIMARY, replica_of=None, slots=P1.slots)
-    assert shard_unrest(m.situation(swapped, replicas=0), 1) is None
+    assert unsettled_shard(m.situation(swapped, replicas=0), 1) is None
     unwell = m.but(swapped, "1-1", pod_ready=False)
-    assert shard_unrest(m.situation(unwell, replicas=0), 1) == "db-1-1 is not ready"
+    assert unsettled_shard(m.situation(unwell, replicas=0), 1) == "db-1-1 is not ready"
 
 
 def test_a_server_that_writes_its_first_file_is_not_ended() -> None:
@@ -291,17 +298,21 @@ SETTLE: dict[str, Row] = {
         "",
     ),
     "a job whose target is gone": (
-        m.but(W, "0-0", jobs=(Job("j", P0.id, m.STRANGER, FIVE),)),
+        m.but(W, "0-0", jobs=(SlotMigration("j", P0.id, m.STRANGER, FIVE),)),
         {},
         "CancelJob 0-0",
     ),
     "a job whose target is silent": (
-        m.but(m.silent(W, "1-0"), "0-0", jobs=(Job("j", P0.id, P1.id, FIVE),)),
+        m.but(m.silent(W, "1-0"), "0-0", jobs=(SlotMigration("j", P0.id, P1.id, FIVE),)),
         {},
         "",
     ),
-    "a job of another": (m.but(W, "0-0", jobs=(Job("j", P1.id, m.STRANGER, FIVE),)), {}, ""),
-    "a job that goes on": (m.but(W, "0-0", jobs=(Job("j", P0.id, P1.id, FIVE),)), {}, ""),
+    "a job of another": (
+        m.but(W, "0-0", jobs=(SlotMigration("j", P1.id, m.STRANGER, FIVE),)),
+        {},
+        "",
+    ),
+    "a job that goes on": (m.but(W, "0-0", jobs=(SlotMigration("j", P0.id, P1.id, FIVE),)), {}, ""),
 }
 
 
@@ -471,7 +482,7 @@ def test_servers_copy_the_primary_of_their_shard_when_nothing_is_lost_by_it(row:
 def test_replicas_are_made_while_a_database_is_created_and_repaired_later() -> None:
     advice = follow(m.situation(replace(IDLE, formed=False)))
     assert advice is not None
-    assert advice.phase is Phase.CREATING
+    assert advice.phase is PlanPhase.CREATING
     advice = follow(m.situation(replace(IDLE, formed=True)))
     assert advice is not None
-    assert advice.phase is Phase.HEALING
+    assert advice.phase is PlanPhase.HEALING

@@ -15,7 +15,7 @@ from planning.situations import WANTED, assert_serves_all, whole_database
 from redis_operator.api.redis import Mode
 from redis_operator.api.status import RedisStatus
 from redis_operator.planning.actions import DeletePod, LabelRole
-from redis_operator.planning.advice import Phase, Plan
+from redis_operator.planning.advice import Plan, PlanPhase
 from redis_operator.planning.at import at
 from redis_operator.planning.cluster.actions import Failover, ResetEmptyNode
 from redis_operator.planning.observed import Observed, PodPhase
@@ -115,7 +115,7 @@ def test_a_refused_plan_leaves_the_turn_to_the_rules_after_it(
         rule="duplicate_ids",
         why="wrong",
         stages=((ResetEmptyNode(node=at(node)),),),
-        phase=Phase.HEALING,
+        phase=PlanPhase.HEALING,
     )
     mode = rows.MODES[Mode.CLUSTER]
     changed = [
@@ -142,7 +142,7 @@ def test_steps_without_effect_are_blocked_after_five_times_and_tried_ever_more_r
     tried: list[float] = []
     for now in range(600):
         advice = plan(WANTED, replace(observed, attempts=attempts), LATER + now)
-        assert advice.phase is Phase.UPDATING
+        assert advice.phase is PlanPhase.UPDATING
         if advice.stages:
             tried.append(now)
             attempts = after_attempt(attempts, advice, LATER + now)

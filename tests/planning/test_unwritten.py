@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from planning import moments as m
-from redis_operator.planning.advice import Phase, Switchover
+from redis_operator.planning.advice import PlanPhase, Switchover
 from redis_operator.planning.observed import Observed
 from redis_operator.planning.plan import plan
 
@@ -37,7 +37,7 @@ def test_no_rule_after_hibernation_speaks_while_it_waits() -> None:
     """A database that shall sleep is not repaired meanwhile as one that lost its pods."""
     observed = m.dead(W, "0-0")
     advice = plan(m.wanted(hibernate=True, unwritten=WHY), observed, m.NOW)
-    assert (advice.rule, advice.phase) == ("hibernate", Phase.HIBERNATED)
+    assert (advice.rule, advice.phase) == ("hibernate", PlanPhase.HIBERNATED)
 
 
 HELPED: dict[str, tuple[Observed, dict[str, Any], str]] = {

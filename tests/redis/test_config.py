@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from redis_operator.redis import commands
 from redis_operator.redis.config import (
-    Effect,
+    ConfigEffect,
     effect,
     equivalent,
     is_known,
@@ -73,10 +73,10 @@ def test_other_directives_are_allowed(name: str) -> None:
 
 
 def test_what_needs_a_restart_depends_on_engine_and_version() -> None:
-    assert effect("io-threads", R70) is Effect.RESTART
-    assert effect("io-threads", V91) is Effect.LIVE
-    assert effect("databases", V91) is Effect.RESTART
-    assert effect("maxmemory-policy", R70) is Effect.LIVE
+    assert effect("io-threads", R70) is ConfigEffect.RESTART
+    assert effect("io-threads", V91) is ConfigEffect.LIVE
+    assert effect("databases", V91) is ConfigEffect.RESTART
+    assert effect("maxmemory-policy", R70) is ConfigEffect.LIVE
 
 
 def test_unknown_directives_are_known_to_be_so_where_it_was_measured() -> None:
@@ -150,7 +150,7 @@ async def test_the_table_of_live_directives_agrees_with_the_server(binary: Engin
                 [commands.config_set({n: v}) for n, v in free.items()], timeout=10
             )
     refused = {n for n, a in zip(free, answers, strict=True) if isinstance(a, ReplyError)}
-    restart = {n for n in free if effect(n, binary.version) is Effect.RESTART}
+    restart = {n for n in free if effect(n, binary.version) is ConfigEffect.RESTART}
     assert refused - restart == set()
     assert restart - refused <= {"disable-thp"}, "6.2 takes it, but only looks at it when it starts"
     key = (binary.version.engine, binary.version.major, binary.version.minor)
@@ -212,7 +212,9 @@ async def test_what_a_server_makes_of_a_value_is_not_drift(binary: EngineBinary)
                         [commands.config_set({name: value})], timeout=9
                     )
                     if isinstance(done, ReplyError):
-                        assert effect(name, binary.version) is Effect.RESTART or name in PICKY, done
+                        assert (
+                            effect(name, binary.version) is ConfigEffect.RESTART or name in PICKY
+                        ), done
                         continue
                     [found] = await connection.run_all([commands.config_get(name)], timeout=9)
                     assert value_problem(name, value) is None, (name, value)
@@ -236,7 +238,9 @@ async def test_a_value_that_is_refused_here_is_refused_by_the_server(binary: Eng
         async with await server.connect() as connection:
             present = await connection.run(commands.config_get("*"), timeout=5)
             for name, before in sorted(present.items()):
-                live = effect(name, binary.version) is Effect.LIVE and limitation(name) is None
+                live = (
+                    effect(name, binary.version) is ConfigEffect.LIVE and limitation(name) is None
+                )
                 for value in ("banana", "-1", "yes", "5", "1mb", "10%", "Kz", "1 2 3"):
                     if not live or value_problem(name, value) is None:
                         continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from redis_operator.redis.config import (
-    Effect,
+    ConfigEffect,
     effect,
     equivalent,
     is_measured,
@@ -88,6 +88,6 @@ def test_a_server_may_have_more_buffer_limits_than_were_asked_for() -> None:
 
 def test_a_directive_is_live_from_the_very_version_that_learnt_it() -> None:
     (engine, name), (major, minor) = next(iter(LIVE_SINCE.items()))
-    assert effect(name, Version(engine, major, minor, 0)) is Effect.LIVE
+    assert effect(name, Version(engine, major, minor, 0)) is ConfigEffect.LIVE
     assert name in RESTART
-    assert effect(name, Version(engine, major - 1, 99, 0)) is Effect.RESTART
+    assert effect(name, Version(engine, major - 1, 99, 0)) is ConfigEffect.RESTART

@@ -16,7 +16,15 @@ from redis_operator.redis.command import Command
 from redis_operator.redis.connection import Connection
 from redis_operator.redis.errors import RedisError
 from redis_operator.redis.mover import move_slots, preflight
-from redis_operator.redis.moving import Method, Move, MoveError, Pace, Progress, Side, choose_method
+from redis_operator.redis.moving import (
+    Method,
+    Move,
+    MoveError,
+    MoveProgress,
+    Pace,
+    Side,
+    choose_method,
+)
 from redis_operator.redis.rescue import rescue_keys
 from redis_operator.redis.resp import encode
 from redis_operator.redis.slots import SlotSet, key_slot
@@ -87,7 +95,7 @@ async def check_moved(found: Pair, slots: SlotSet, expected: dict[int, int]) -> 
 async def test_slots_move_with_all_their_keys(binary: EngineBinary, method: Method) -> None:
     async with pair(binary) as found:
         expected = await fill(found)
-        told: list[Progress] = []
+        told: list[MoveProgress] = []
         last = await run(found, found.move(HALF), method, on_progress=told.append)
         await check_moved(found, HALF, expected)
         assert told[-1] == last
@@ -113,7 +121,7 @@ async def test_a_server_without_slots_gets_one_before_it_gets_many(
     async with pair(binary, **{"cluster-require-full-coverage": "no"}) as found:
         expected = await fill(found, 2000)
         await speak(found.target, ("CLUSTER", "DELSLOTS", 0))
-        told: list[Progress] = []
+        told: list[MoveProgress] = []
         await run(found, found.move(HALF), way, on_progress=told.append)
         await check_moved(found, HALF, expected)
         assert [len(progress.slots_moved) for progress in told] == [1, len(HALF)]

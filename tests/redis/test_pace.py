@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from redis_operator.redis.carrying import Batch
+from redis_operator.redis.carrying import BatchSize
 from redis_operator.redis.moving import Pace, keys_of_a_job
 
 PACE = Pace(job_microseconds=14_000)
@@ -34,7 +34,7 @@ def test_a_job_has_at_least_one_key() -> None:
 
 
 def test_batches_shrink_to_a_quarter_while_they_take_too_long_and_grow_again() -> None:
-    batch = Batch(Pace(keys=100, bytes=400_000, microseconds=1000))
+    batch = BatchSize(Pace(keys=100, bytes=400_000, microseconds=1000))
     seen = []
     for microseconds in (1001, 5000, 5000, 600, 499, 499, 499):
         batch.took(microseconds)
@@ -51,6 +51,6 @@ def test_batches_shrink_to_a_quarter_while_they_take_too_long_and_grow_again() -
 
 
 def test_a_batch_has_at_least_one_key() -> None:
-    batch = Batch(Pace(keys=1, bytes=1, microseconds=1))
+    batch = BatchSize(Pace(keys=1, bytes=1, microseconds=1))
     batch.took(100)
     assert batch.limits == (1, 1)

@@ -10,8 +10,8 @@ from redis_operator.redis.slots import (
     ALL_SLOTS,
     NO_SLOTS,
     SLOTS,
-    Cut,
     SlotSet,
+    SlotShare,
     even_shares,
     fewest_moves,
     key_slot,
@@ -154,7 +154,7 @@ def test_weights_choose_other_slots_but_as_many(
     targets = slot_targets({name: len(slots) for name, slots in owned.items()})
     weights = SlotWeights(heavy)
 
-    def choose(cut: Cut) -> SlotSet:
+    def choose(cut: SlotShare) -> SlotSet:
         wanted = weights.of(cut.owned) / 2
         return weights.best_cut(cut.owned, cut.usual, near=cut.gained, wanted=wanted)
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from kubecontroller.client.meta import Manifest
 from redis_operator.api.quantity import parse_quantity
 from redis_operator.manifests.names import ROLE_LABEL
-from redis_operator.operator.execute import Outcome
+from redis_operator.operator.execute import StepOutcome
 from redis_operator.planning.actions import Action
 from redis_operator.planning.advice import Plan, Wanted
 from redis_operator.planning.counting import StrayCount
@@ -290,7 +290,7 @@ class SimulatedDatabase:
         self.count_strays_on = frozenset(advice.count_strays_on)
         return advice
 
-    def carry_out(self, advice: Plan, *, effects: int | None = None) -> tuple[Outcome, ...]:
+    def carry_out(self, advice: Plan, *, effects: int | None = None) -> tuple[StepOutcome, ...]:
         """Do a plan as the operator does; after so many effects the operator dies.
 
         What it had not done by then has no outcome.

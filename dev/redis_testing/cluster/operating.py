@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from kubecontroller.client.api import Client
 from redis_operator.api.status import Binding, RedisStatus
 from redis_operator.manifests.cluster import CLUSTER
-from redis_operator.operator.execute import Executor, Outcome
+from redis_operator.operator.execute import Executor, StepOutcome
 from redis_operator.operator.live import ApiPods
 from redis_operator.operator.memory import Memories
 from redis_operator.operator.objects.actions import ClusterObjects
@@ -218,7 +218,7 @@ class SimulatedOperator:
 
     # Acting
 
-    def carry_out(self, advice: Plan, observed: Observed) -> tuple[Outcome, ...]:
+    def carry_out(self, advice: Plan, observed: Observed) -> tuple[StepOutcome, ...]:
         """Do a plan, and remember what came of it; nothing when the process died of it."""
         return self.run(lambda: self._carry_out(advice, observed)) or ()
 
@@ -239,7 +239,7 @@ class SimulatedOperator:
         self._learn()
         self.memories._stray_counts[self._key] = census  # noqa: SLF001
 
-    async def _carry_out(self, advice: Plan, observed: Observed) -> tuple[Outcome, ...]:
+    async def _carry_out(self, advice: Plan, observed: Observed) -> tuple[StepOutcome, ...]:
         targets = {pod.name: _target(pod) for pod in self._database.pods if pod.ip}
         servers = Servers(self.links, targets, ApiPods(self._client, NAMESPACE))
         objects = ClusterObjects(

@@ -15,13 +15,13 @@ from kubecontroller.client.objects import PODS
 from kubecontroller.client.patches import MergePatch
 from redis_operator.backup.task import (
     TASK,
+    ArchiverReport,
     ArchiveTask,
     CarryTask,
     DeleteTask,
     PointTask,
     Report,
     TakeTask,
-    Told,
     VerifyTask,
     read_task,
 )
@@ -66,12 +66,12 @@ async def work(client: Client, pod: Manifest, clock: Callable[[], datetime]) -> 
     await _end(client, pod, container, report, clock)
 
 
-async def told_by(client: Client, _host: str) -> dict[str, Told]:
+async def told_by(client: Client, _host: str) -> dict[str, ArchiverReport]:
     """Answer as a worker that archives every shard of every database, always the same.
 
     Its times are far ahead, so that nothing is late: only what changes is written.
     """
-    told = Told(attached="a-replica", line=1, oldest=_AHEAD, newest=_AHEAD, based=_AHEAD)
+    told = ArchiverReport(attached="a-replica", line=1, oldest=_AHEAD, newest=_AHEAD, based=_AHEAD)
     databases = (await client.list(REDISES)).items
     return {
         shard["name"]: told

@@ -89,9 +89,9 @@ def _inner(field: Schema, path: str) -> Iterator[_Row]:
 
 
 def _row(path: str, field: Schema, *, required: bool) -> _Row:
-    default = _said(field["default"]) if "default" in field else "required" if required else ""
-    told = [_sentence(field.get("description", "")), *map(_refused, _rules(field))]
-    return _Row(path, _kind(field), default, _cell(" ".join(part for part in told if part)))
+    default = _default(field["default"]) if "default" in field else "required" if required else ""
+    parts = [_sentence(field.get("description", "")), *map(_refused, _rules(field))]
+    return _Row(path, _kind(field), default, _cell(" ".join(part for part in parts if part)))
 
 
 def _refused(message: str) -> str:
@@ -113,7 +113,7 @@ def _kind(field: Schema) -> str:
     return ", ".join([kind, *limits])
 
 
-def _said(value: Any) -> str:
+def _default(value: Any) -> str:
     if isinstance(value, bool):
         return "`true`" if value else "`false`"
     if isinstance(value, list):

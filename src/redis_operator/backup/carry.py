@@ -38,7 +38,7 @@ from redis_operator.redis.slots import SlotSet, key_slot
 from .empty import empty, require_primary
 from .errors import TargetError, WorkerError
 from .fitting import check_fit
-from .link import Link, connect
+from .link import CommandLink, connect
 from .loader import Keyspace, Loader, keyspaces, open_loader
 from .piece import Piece
 from .primary import manifest_of, verify
@@ -49,7 +49,7 @@ from .split import Survey, give, survey
 from .store import Shelf, open_shelf
 from .stream.moments import find_pieces
 from .stream.plan import text_of
-from .task import CarryTask, Report, Store, Target
+from .task import CarryTask, FillTarget, Report, Store
 
 __all__ = ["carry"]
 
@@ -169,7 +169,7 @@ async def _same_primaries(task: CarryTask, login: Login) -> None:
             link.close()
 
 
-class _Batch(Struct):
+class _KeyBatch(Struct):
     """Keys on their way to one target."""
 
     keys: list[bytes]
@@ -245,7 +245,7 @@ class _Carrier:
     async def _database(self, number: int, piece: Piece) -> None:
         link, cursor = self._scratch.link, b"0"
         await link.ask("SELECT", number)
-        batches: dict[int, _Batch] = {}
+        batches: dict[int, _KeyBatch] = {}
         own, others = piece.slots, self._task.cluster or piece.slots is not None
         while True:
             cursor, keys = await link.ask("SCAN", cursor, "COUNT", _SCAN)
@@ -258,10 +258,10 @@ class _Carrier:
                 if own is not None and slot not in own:
                     await self._stray(key, owner)
                     continue
-                batch = batches.setdefault(owner, _Batch([]))
+                batch = batches.setdefault(owner, _KeyBatch([]))
                 if batch.keys and batch.size + size > _BATCH_BYTES:
                     await self._send(number, owner, batches.pop(owner))
-                    batch = batches.setdefault(owner, _Batch([]))
+                    batch = batches.setdefault(owner, _KeyBatch([]))
                 batch.keys.append(key)
                 batch.size += size
                 if len(batch.keys) >= _BATCH_KEYS:
@@ -271,7 +271,7 @@ class _Carrier:
         for owner, batch in batches.items():
             await self._send(number, owner, batch)
 
-    async def _send(self, database: int, owner: int, batch: _Batch) -> None:
+    async def _send(self, database: int, owner: int, batch: _KeyBatch) -> None:
         """Have the server beside the worker send keys; temporary errors are retried."""
         target, login = self._task.targets[owner], self._login()
         end = time.monotonic() + self._patience
@@ -338,7 +338,7 @@ class _Carrier:
                 f"{self._lasting}; the restore starts again"
             )
 
-    async def _connect(self, target: Target) -> Link:
+    async def _connect(self, target: FillTarget) -> CommandLink:
         place: dict[str, Any] = {"host": target.host, "port": target.port}
         return await connect(target.pod, **place, login=self._login())
 

@@ -112,10 +112,10 @@ async def _linked(scratch: Scratch, primary: Primary, part: StoredPart) -> None:
     seen, since = "", time.monotonic()
     while True:
         try:
-            told = await scratch.info("everything")
+            info = await scratch.info("everything")
         except ScratchError as error:  # which may have had too little memory for it
             raise ScratchError(f"{part.object} was not loaded: {error}") from error
-        if told.get("master_link_status") == "up" and told.get("master_sync_in_progress") == "0":
+        if info.get("master_link_status") == "up" and info.get("master_sync_in_progress") == "0":
             return
         if primary.failure is not None:  # of the store: it says nothing about the backup
             raise primary.failure
@@ -124,7 +124,7 @@ async def _linked(scratch: Scratch, primary: Primary, part: StoredPart) -> None:
                 f"{part.object} cannot be loaded: the server that was given it asked for it again; "
                 "see the log of container server"
             )
-        now = " ".join(told.get(n, "") for n in ("loading_loaded_bytes", "used_memory", "loading"))
+        now = " ".join(info.get(n, "") for n in ("loading_loaded_bytes", "used_memory", "loading"))
         if now != seen:
             seen, since = now, time.monotonic()
         if time.monotonic() - since > _STILL_SECONDS:

@@ -14,17 +14,17 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
 from .errors import TargetError
-from .link import Link, connect
-from .loader import told_of
+from .link import CommandLink, connect
+from .loader import info_fields
 from .replica import Login
-from .task import Target
+from .task import FillTarget
 
 __all__ = ["empty", "require_primary"]
 
 _SECONDS = 60.0
 
 
-async def empty(targets: Sequence[Target], login: Login) -> None:
+async def empty(targets: Sequence[FillTarget], login: Login) -> None:
     """Have primaries drop all keys and functions. Raises `TargetError`."""
     async with AsyncExitStack() as stack:
         links = []
@@ -39,17 +39,20 @@ async def empty(targets: Sequence[Target], login: Login) -> None:
             await _drop_functions(link)
 
 
-async def require_primary(link: Link, target: Target) -> None:
+async def require_primary(link: CommandLink, target: FillTarget) -> None:
     """Raise `TargetError` where a target is not the same primary any more, or restarted."""
-    told = told_of(await link.ask("INFO", "replication"))
-    if told.get("role") != "master" or told.get("master_replid") != target.replication_id:
+    replication = info_fields(await link.ask("INFO", "replication"))
+    if (
+        replication.get("role") != "master"
+        or replication.get("master_replid") != target.replication_id
+    ):
         raise TargetError(
             f"{target.pod} is not the primary any more that it was when the worker started, "
             "and may not have what it was given; the restore starts again"
         )
 
 
-async def _drop_functions(link: Link) -> None:
+async def _drop_functions(link: CommandLink) -> None:
     try:
         await link.ask("FUNCTION", "FLUSH", timeout=_SECONDS)
     except TargetError as error:

@@ -12,15 +12,15 @@ import logging
 
 import msgspec
 
-from .task import Progress
+from .task import WorkerProgress
 
-__all__ = ["Flow", "Pace"]
+__all__ = ["ByteRate", "Flow"]
 
 _LOG = logging.getLogger(__name__)
 _BURST_SECONDS = 0.1
 
 
-class Pace:
+class ByteRate:
     """When the next bytes may pass, at so many a second. Pure."""
 
     def __init__(self, rate: int) -> None:
@@ -40,7 +40,7 @@ class Flow:
 
     def __init__(self, rate: int = 0) -> None:
         self.read = self.stored = self.parts = 0
-        self._pace = Pace(rate)
+        self._pace = ByteRate(rate)
 
     async def passed(self, size: int) -> None:
         """Count bytes that were read; return when the next ones may be."""
@@ -50,9 +50,9 @@ class Flow:
             await asyncio.sleep(delay)
 
     @property
-    def progress(self) -> Progress:
+    def progress(self) -> WorkerProgress:
         """The progress."""
-        return Progress(read=self.read, stored=self.stored, parts=self.parts)
+        return WorkerProgress(read=self.read, stored=self.stored, parts=self.parts)
 
     async def tell(self, host: str, port: int) -> asyncio.Server | None:
         """Report the progress to clients, until the server that is returned is closed."""

@@ -19,14 +19,14 @@ from redis_operator.redis.resp import Argument, encode_all
 from .errors import TargetError
 from .replica import Login
 
-__all__ = ["Link", "connect"]
+__all__ = ["CommandLink", "connect"]
 
 _CONNECT_SECONDS = 5.0
 _CHUNK = 1 << 18
 _OK = b"+OK\r\n"
 
 
-class Link:
+class CommandLink:
     """An open connection, created by `connect`."""
 
     def __init__(
@@ -101,7 +101,9 @@ class Link:
         self._writer.close()
 
 
-async def connect(name: str, *, host: str, port: int = 6379, login: Login | None = None) -> Link:
+async def connect(
+    name: str, *, host: str, port: int = 6379, login: Login | None = None
+) -> CommandLink:
     """Open a connection, logged in. Raises `TargetError`."""
     try:
         async with asyncio.timeout(_CONNECT_SECONDS):
@@ -111,7 +113,7 @@ async def connect(name: str, *, host: str, port: int = 6379, login: Login | None
         raise TargetError(text, passing=True) from error
     except OSError as error:
         raise TargetError(f"{name} cannot be reached: {error}", passing=True) from error
-    link = Link(name, reader, writer)
+    link = CommandLink(name, reader, writer)
     if login is not None:
         try:
             await link.ask("AUTH", login.user, login.password)

@@ -21,14 +21,14 @@ from pathlib import Path
 from msgspec import Struct
 
 from .errors import Damaged, TargetError
-from .link import Link, connect
+from .link import CommandLink, connect
 from .piece import Piece
 from .primary import Primary
 from .replica import Login
-from .scratch import Place, ScratchError, offer
+from .scratch import ScratchAddress, ScratchError, offer
 from .stream.refusals import read_errors, refusal
 
-__all__ = ["Keyspace", "Loader", "keyspaces", "open_loader", "told_of"]
+__all__ = ["Keyspace", "Loader", "info_fields", "keyspaces", "open_loader"]
 
 _START_SECONDS = 120.0
 _LOOK_SECONDS = 0.05
@@ -45,7 +45,7 @@ class Keyspace(Struct, frozen=True):
     mortal: int
 
 
-def told_of(answer: bytes) -> dict[str, str]:
+def info_fields(answer: bytes) -> dict[str, str]:
     """Return the fields of an answer to INFO."""
     lines = (line.partition(":") for line in answer.decode().splitlines())
     return {name: value for name, mark, value in lines if mark}
@@ -59,7 +59,7 @@ def keyspaces(answer: bytes) -> list[Keyspace]:
 class Loader:
     """The server, connected. One part at a time."""
 
-    def __init__(self, link: Link, host: str, login: Login) -> None:
+    def __init__(self, link: CommandLink, host: str, login: Login) -> None:
         self.link = link
         self._host = host
         self._login = login
@@ -92,10 +92,10 @@ class Loader:
         part = piece.part
         last, since = "", time.monotonic()
         while True:
-            told = told_of(await self.link.ask("INFO", "replication"))
-            told |= told_of(await self.link.ask("INFO", "persistence"))
-            syncs = told.get("master_sync_in_progress") != "0"
-            loaded = told.get("master_link_status") == "up" and not syncs
+            info = info_fields(await self.link.ask("INFO", "replication"))
+            info |= info_fields(await self.link.ask("INFO", "persistence"))
+            syncs = info.get("master_sync_in_progress") != "0"
+            loaded = info.get("master_link_status") == "up" and not syncs
             if loaded and (piece.stream is None or feeder.whole.is_set()):
                 return
             if feeder.failure is not None:  # of the store: it says nothing about the backup
@@ -106,7 +106,7 @@ class Loader:
                     "again; see the log of container server"
                 )
             signs = ("master_sync_read_bytes", "loading_loaded_bytes", "slave_repl_offset")
-            sign = " ".join(told.get(name, "") for name in signs)
+            sign = " ".join(info.get(name, "") for name in signs)
             if sign != last:
                 last, since = sign, time.monotonic()
             if time.monotonic() - since > _STUCK_SECONDS:
@@ -149,7 +149,7 @@ async def open_loader(folder: Path, host: str, port: int) -> AsyncIterator[Loade
         link.close()
 
 
-async def _connected(place: Place) -> Link:
+async def _connected(place: ScratchAddress) -> CommandLink:
     end = time.monotonic() + _START_SECONDS
     login = Login("default", place.password)
     while True:

@@ -89,12 +89,12 @@ async def _run(task: Task, environment: Mapping[str, str]) -> Report:
     login = _login(task.user)
     if isinstance(task, TakeTask):
         flow = Flow(task.bandwidth)
-        told = await flow.tell(environment.get("POD_IP", ""), PROGRESS_PORT)
+        server = await flow.tell(environment.get("POD_IP", ""), PROGRESS_PORT)
         try:
             return report_of(await take(task, shelf, login, flow=flow))
         finally:
-            if told is not None:
-                told.close()
+            if server is not None:
+                server.close()
     if isinstance(task, CarryTask):
         host = environment.get("POD_IP", "")
         return await carry(task, shelf, login, folder=Path(SCRATCH), host=host)

@@ -238,11 +238,11 @@ class Primary:
                 return
             parser.feed(data)
             while (words := parser.gets()) is not False:
-                said = _command(words)
-                name = said[0].upper()
+                command = _command(words)
+                name = command[0].upper()
                 held = 0 if known else held
                 if name == b"AUTH":
-                    known = self._knows(said[1:])
+                    known = self._knows(command[1:])
                     writer.write(b"+OK\r\n" if known else b"-WRONGPASS wrong user or password\r\n")
                 elif not known:
                     writer.write(b"-NOAUTH Authentication required.\r\n")
@@ -323,12 +323,12 @@ class Primary:
         """
         parser, held = hiredis.Reader(), 0
         while data := await reader.read(65536):
-            said = _EMPTY_LINES.sub(b"\r\n", data)
-            said = said if parser.has_data() else said.lstrip(b"\n")
-            held += len(said)
+            received = _EMPTY_LINES.sub(b"\r\n", data)
+            received = received if parser.has_data() else received.lstrip(b"\n")
+            held += len(received)
             if held > _COMMAND_BYTES:
                 return
-            parser.feed(said)
+            parser.feed(received)
             while (words := parser.gets()) is not False:
                 held = 0
                 # A replica acknowledges GETACK with the offset before it.

@@ -95,9 +95,9 @@ class Attached:
         await self._writer.drain()
         answer = await _line(self._reader, self.source.pod)
         if answer.startswith("-") and not may_refuse:
-            told = answer.removeprefix("-")
-            passing = told.startswith(_PASSING)
-            raise SourceError(f"{self.source.pod} refuses {words[0]}: {told}", passing=passing)
+            message = answer.removeprefix("-")
+            passing = message.startswith(_PASSING)
+            raise SourceError(f"{self.source.pod} refuses {words[0]}: {message}", passing=passing)
         return answer
 
     async def introduce(self, login: Login, version: str, *, streams: bool) -> None:

@@ -23,7 +23,7 @@ from redis_operator.redis.resp import encode
 from .errors import WorkerError
 from .replica import Login
 
-__all__ = ["Place", "Scratch", "ScratchError", "offer", "settings_of"]
+__all__ = ["Scratch", "ScratchAddress", "ScratchError", "offer", "settings_of"]
 
 _START_SECONDS = 120.0
 _ANSWER_SECONDS = 120.0  # a server that loads responds only now and then
@@ -37,7 +37,7 @@ class ScratchError(WorkerError):
     reason = "ScratchFailed"
 
 
-class Place(Struct, frozen=True):
+class ScratchAddress(Struct, frozen=True):
     """The address of the scratch server, and its password."""
 
     host: str
@@ -45,10 +45,10 @@ class Place(Struct, frozen=True):
     password: str
 
     def __repr__(self) -> str:
-        return f"Place({self.host!r}, {self.port}, ***)"
+        return f"ScratchAddress({self.host!r}, {self.port}, ***)"
 
 
-def settings_of(place: Place, login: Login) -> str:
+def settings_of(place: ScratchAddress, login: Login) -> str:
     """Return the settings of a server that stores nothing and loads directly from the worker."""
     lines = [
         f"bind {place.host}",
@@ -66,9 +66,9 @@ def settings_of(place: Place, login: Login) -> str:
     return "\n".join(lines) + "\n"
 
 
-def offer(folder: Path, host: str, port: int, login: Login) -> Place:
+def offer(folder: Path, host: str, port: int, login: Login) -> ScratchAddress:
     """Write the settings with which the server starts; return its address."""
-    place = Place(host, port, secrets.token_hex(32))
+    place = ScratchAddress(host, port, secrets.token_hex(32))
     unfinished = folder / "settings"
     unfinished.write_text(settings_of(place, login))
     unfinished.chmod(0o600)
@@ -114,8 +114,8 @@ class Scratch:
                         raise ScratchError(f"the scratch server ended while it ran {words[0]}")
                     self._parser.feed(data)
         except (OSError, TimeoutError) as error:
-            told = str(error) or f"no answer to {words[0]} within {_ANSWER_SECONDS:g} s"
-            raise ScratchError(f"the scratch server cannot be asked: {told}") from error
+            message = str(error) or f"no answer to {words[0]} within {_ANSWER_SECONDS:g} s"
+            raise ScratchError(f"the scratch server cannot be asked: {message}") from error
         if isinstance(answer, Exception):
             raise ScratchError(f"the scratch server refuses {words[0]}: {answer}")
         return answer

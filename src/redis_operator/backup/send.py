@@ -16,9 +16,9 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from .errors import TargetError
-from .link import Link, connect
+from .link import CommandLink, connect
 from .replica import Login
-from .task import Target
+from .task import FillTarget
 
 __all__ = ["PASSING", "Batch", "Room", "Sender", "advice"]
 
@@ -61,12 +61,12 @@ class Sender:
     """A connection to one primary. The order of batches does not matter."""
 
     def __init__(
-        self, target: Target, login: Callable[[], Login], patience: float, room: Room
+        self, target: FillTarget, login: Callable[[], Login], patience: float, room: Room
     ) -> None:
         self._target, self._login, self._patience = target, login, patience
         self._room = room
         self._waiting: asyncio.Queue[Batch | None] = asyncio.Queue()
-        self._link: Link | None = None
+        self._link: CommandLink | None = None
         self._database = 0
 
     async def put(self, batch: Batch | None) -> None:
@@ -87,12 +87,12 @@ class Sender:
     async def _take(self, batch: Batch) -> None:
         left, end = batch.commands, time.monotonic() + self._patience
         while left:
-            left, told = await self._once(left, batch)
+            left, refusal = await self._once(left, batch)
             if not left:
                 return
             if time.monotonic() > end:
-                raise self._refusal(told, batch)
-            _LOG.info("%s: %s", self._target.pod, told)
+                raise self._refusal(refusal, batch)
+            _LOG.info("%s: %s", self._target.pod, refusal)
             await asyncio.sleep(_PAUSE_SECONDS)
 
     async def _once(self, commands: list[bytes], batch: Batch) -> tuple[list[bytes], str]:
@@ -108,17 +108,17 @@ class Sender:
             if not error.passing and not _passes(error.answer):
                 raise
             return commands, str(error)
-        left, told = [], ""
+        left, refusal = [], ""
         for number, answer in answers:
             if batch.only_new and answer.startswith("BUSYKEY"):
                 continue
             if not _passes(answer):
                 raise self._refusal(answer, batch)
             left.append(commands[number])
-            told = answer
-        return left, told
+            refusal = answer
+        return left, refusal
 
-    async def _connected(self) -> Link:
+    async def _connected(self) -> CommandLink:
         if self._link is None:
             place = self._target
             self._link = await connect(

@@ -31,7 +31,7 @@ from .piece import Piece
 from .primary import rdb_of
 from .replica import Login
 from .send import Batch, Room, Sender
-from .task import Target
+from .task import FillTarget
 
 __all__ = ["Given", "Survey", "give", "payloads", "survey"]
 
@@ -98,7 +98,7 @@ def payloads(contents: list[bytes], version: int) -> list[bytes]:
 
 async def give(
     piece: Piece,
-    targets: tuple[Target, ...],
+    targets: tuple[FillTarget, ...],
     owners: list[int],
     login: Callable[[], Login],
     patience: float,

@@ -37,7 +37,7 @@ from .task import (
     S3Place,
     Store,
 )
-from .uploads import Bucket, Credentials, end_uploads
+from .uploads import Bucket, StoreCredentials, end_uploads
 
 if TYPE_CHECKING:  # types that obstore has for checkers alone
     from obstore.store import ClientConfig
@@ -261,10 +261,10 @@ def open_shelf(
     try:
         opened = _opened(bucket, Path(keys), common)
     except (BaseError, ValueError) as error:
-        told = _short(error)
-        if "No CA certificates" in told:
-            told = f"{_NO_AUTHORITIES} ({told})"
-        raise StoreError(f"{where}: {told}") from error
+        message = _short(error)
+        if "No CA certificates" in message:
+            message = f"{_NO_AUTHORITIES} ({message})"
+        raise StoreError(f"{where}: {message}") from error
     ends = None
     if isinstance(bucket, S3Place):
         ends = _uploads(bucket, store.path, Path(keys), client.get("root_certificate"))
@@ -278,7 +278,7 @@ def _uploads(
     region = bucket.region or "us-east-1"
     if not bucket.keys:
         return None
-    credentials = Credentials(_key(keys, "accessKeyId"), _key(keys, "secretAccessKey"))
+    credentials = StoreCredentials(_key(keys, "accessKeyId"), _key(keys, "secretAccessKey"))
     trusted = authority.decode() if isinstance(authority, bytes) else ""
     endpoint = bucket.endpoint or f"https://s3.{region}.amazonaws.com"
     place = Bucket(endpoint, region, bucket.bucket, credentials, trusted)

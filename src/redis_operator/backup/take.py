@@ -132,8 +132,8 @@ async def _part(common: _Common, shard: ShardTask) -> StoredPart:
                 _LOG.info("%s: %s", shard.name, error)
                 errors.append(error)
         if time.monotonic() >= end or not any(error.passing for error in errors):
-            told = "; ".join(dict.fromkeys(map(str, errors))) or "no server to read from"
-            raise SourceError(f"{shard.name}: {told}")
+            reasons = "; ".join(dict.fromkeys(map(str, errors))) or "no server to read from"
+            raise SourceError(f"{shard.name}: {reasons}")
         await asyncio.sleep(_PAUSE_SECONDS)
 
 

@@ -25,28 +25,28 @@ __all__ = [
     "SPOOL",
     "TASK",
     "ArchiveTask",
+    "ArchiverReport",
     "AzurePlace",
     "CarryTask",
     "DeleteTask",
     "Encryption",
+    "FillTarget",
     "GcsPlace",
     "Identity",
     "PointTask",
-    "Progress",
     "Report",
+    "ReportedGap",
     "S3Place",
     "ServeTask",
     "ShardTask",
     "Source",
     "Store",
     "TakeTask",
-    "Target",
     "Task",
-    "Told",
-    "ToldGap",
     "Until",
     "VerifyTask",
     "WindowTask",
+    "WorkerProgress",
     "read_report",
     "read_task",
 ]
@@ -260,7 +260,7 @@ class VerifyTask(Struct, frozen=True, rename="camel", omit_defaults=True, tag="v
     scratch_port: int = 6380
 
 
-class Target(Struct, frozen=True, rename="camel", omit_defaults=True):
+class FillTarget(Struct, frozen=True, rename="camel", omit_defaults=True):
     """A primary that gets keys: those of its slots, or all of them where there are no slots.
 
     `replication_id` is its history at the start of the task: with another one it may have lost what
@@ -285,7 +285,7 @@ class CarryTask(Struct, frozen=True, rename="camel", omit_defaults=True, tag="ca
 
     store: Store
     user: str
-    targets: tuple[Target, ...]
+    targets: tuple[FillTarget, ...]
     cluster: bool = False
     engine: str = ""  # of the targets
     version: str = ""
@@ -314,7 +314,7 @@ Task: TypeAlias = (
 )
 
 
-class Progress(Struct, frozen=True, rename="camel"):
+class WorkerProgress(Struct, frozen=True, rename="camel"):
     """The progress of a worker: bytes of snapshots, bytes for the store, parts that are
     complete."""
 
@@ -323,7 +323,7 @@ class Progress(Struct, frozen=True, rename="camel"):
     parts: int = 0
 
 
-class ToldGap(Struct, frozen=True, rename="camel"):
+class ReportedGap(Struct, frozen=True, rename="camel"):
     """Times that were lost, in microseconds since 1970, and why."""
 
     after: int
@@ -331,7 +331,7 @@ class ToldGap(Struct, frozen=True, rename="camel"):
     reason: str
 
 
-class Told(Struct, frozen=True, rename="camel"):
+class ArchiverReport(Struct, frozen=True, rename="camel"):
     """The report of an archiver: times are microseconds since 1970; 0: nothing yet."""
 
     attached: str = ""  # the pod
@@ -345,7 +345,7 @@ class Told(Struct, frozen=True, rename="camel"):
     based: int = 0  # when the last base was taken
     stored: int = 0  # bytes that were stored since the worker started
     began_empty: bool = False  # without a slot: there was nothing of it to archive before
-    gaps: tuple[ToldGap, ...] = ()
+    gaps: tuple[ReportedGap, ...] = ()
 
 
 class Report(Struct, frozen=True, rename="camel", omit_defaults=True):

@@ -27,7 +27,7 @@ from msgspec import Struct
 
 from .errors import StoreError
 
-__all__ = ["Bucket", "Credentials", "end_uploads", "signature_of"]
+__all__ = ["Bucket", "StoreCredentials", "end_uploads", "signature_of"]
 
 _SECONDS = 30.0
 _MOST_BYTES = 4 << 20
@@ -36,14 +36,14 @@ _UPLOAD = re.compile(r"<Upload>(.*?)</Upload>", re.DOTALL)
 _EMPTY = hashlib.sha256(b"").hexdigest()
 
 
-class Credentials(Struct, frozen=True):
+class StoreCredentials(Struct, frozen=True):
     """Keys of a store. Their text form hides them."""
 
     access_key: str
     secret_key: str
 
     def __repr__(self) -> str:
-        return "Credentials(***)"
+        return "StoreCredentials(***)"
 
 
 class Bucket(Struct, frozen=True):
@@ -52,7 +52,7 @@ class Bucket(Struct, frozen=True):
     endpoint: str
     region: str
     name: str
-    credentials: Credentials
+    credentials: StoreCredentials
     authority: str = ""
 
 
@@ -93,8 +93,8 @@ def _request(bucket: Bucket, method: str, key: str, query: Mapping[str, str]) ->
     except urllib.error.HTTPError as error:
         if method == "DELETE" and error.code == 404:
             return ""  # another client ended it
-        told = f"{error.code} {error.read(300).decode(errors='replace')}"
-        raise StoreError(f"s3://{bucket.name}/{key}: uploads cannot be ended: {told}") from error
+        message = f"{error.code} {error.read(300).decode(errors='replace')}"
+        raise StoreError(f"s3://{bucket.name}/{key}: uploads cannot be ended: {message}") from error
     except (OSError, HTTPException) as error:
         raise StoreError(f"s3://{bucket.name}/{key}: uploads cannot be ended: {error}") from error
 

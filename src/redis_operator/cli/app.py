@@ -52,7 +52,7 @@ def _existing(name: str) -> tuple[Instance, Settings]:
     return instance, settings
 
 
-class _Commands(click.Group):
+class _CommandGroup(click.Group):
     """Also has the commands for a Kubernetes cluster, which are loaded when they are asked for."""
 
     _CLUSTER = ("convert", "install", "upgrade", "uninstall")
@@ -70,7 +70,7 @@ class _Commands(click.Group):
         return found
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="redis-operator")
 def app() -> None:
     """Run Redis and Valkey on Kubernetes, or here and now on this machine."""
@@ -143,7 +143,7 @@ async def _in_foreground(
 ) -> None:
     instance.ready_file.unlink(missing_ok=True)
 
-    def told(text: str) -> None:
+    def report(text: str) -> None:
         click.echo(f"{instance.name}: {text}", err=True)
 
     async def announce() -> None:
@@ -154,7 +154,7 @@ async def _in_foreground(
 
     announcing = asyncio.create_task(announce())
     try:
-        await supervisor.supervise(instance, children_of(instance, settings), report=told)
+        await supervisor.supervise(instance, children_of(instance, settings), report=report)
     finally:
         announcing.cancel()
 

@@ -21,7 +21,7 @@ from msgspec import Struct
 from redis_operator.redis.resp import encode, encode_all
 from redis_operator.redis.slots import key_slot
 
-__all__ = ["Application", "Report", "Seeds"]
+__all__ = ["Application", "ApplicationReport", "Seeds"]
 
 _ANSWER_SECONDS = 1.0
 _RETRY_SECONDS = 0.002
@@ -44,7 +44,7 @@ class Seeds(Struct, frozen=True):
         return f"Seeds({self.addresses}, {self.username!r}, ***)"
 
 
-class Report(Struct, frozen=True):
+class ApplicationReport(Struct, frozen=True):
     """What the application observed; a lost write is named `KEY=NUMBER`."""
 
     sent: int
@@ -284,7 +284,7 @@ class Application:
         """Measure waits from now on; a write that waits already counts from its own start."""
         self._longest_wait = 0.0
 
-    async def verify(self) -> Report:
+    async def verify(self) -> ApplicationReport:
         """Read every key back, from whichever server owns it now.
 
         A server that does not respond, or redirects, may be about to be replaced: its keys are read
@@ -297,7 +297,7 @@ class Application:
             await asyncio.sleep(_READ_AGAIN_SECONDS)
             unread = await self._read(unread)
         unreadable = [f"{key}={self._numbers[key][-1]}" for key in unread]
-        return Report(
+        return ApplicationReport(
             sent=self.sent,
             acknowledged=len(self.acknowledged),
             lost=(*self._lost, *unreadable),

@@ -23,7 +23,7 @@ from rich.table import Table
 from kubecontroller import Client, HttpTransport, Kind, Manifest, MergePatch, load
 from kubecontroller.client.objects import PODS, SECRETS
 from kubelocal.instance import Instance
-from redis_operator.cli.application import Application, Report, Seeds
+from redis_operator.cli.application import Application, ApplicationReport, Seeds
 from redis_operator.cli.local_cluster import INSTANCES, PROGRAM
 from redis_operator.redis import commands
 from redis_operator.redis.connection import Address, Credentials, connect
@@ -53,7 +53,7 @@ class _Act(Struct, frozen=True):
     """One step of the demonstration, and the report of the application."""
 
     title: str
-    report: Report
+    report: ApplicationReport
     planned: bool
     slots_moved: int = 0
 
@@ -136,7 +136,7 @@ def _manifest() -> Manifest:
 
 async def _until(client: Client, console: Console, met: Callable[[Manifest], bool]) -> None:
     """Wait until the status is reached, and print each new message."""
-    told = ""
+    last = ""
     try:
         async with asyncio.timeout(_PATIENCE_SECONDS):
             while True:
@@ -145,13 +145,13 @@ async def _until(client: Client, console: Console, met: Callable[[Manifest], boo
                 current = status.get("observedGeneration") == found["metadata"]["generation"]
                 if current and met(status):
                     return
-                said = f"{status.get('phase', 'Pending')}: {status.get('message', '')}"
-                if said != told:
-                    told = said
-                    console.print(f"   [dim]{said[:150]}[/]")
+                message = f"{status.get('phase', 'Pending')}: {status.get('message', '')}"
+                if message != last:
+                    last = message
+                    console.print(f"   [dim]{message[:150]}[/]")
                 await asyncio.sleep(0.1)
     except TimeoutError as error:
-        raise DemoError(f"it took longer than {_PATIENCE_SECONDS:g} s; last: {told}") from error
+        raise DemoError(f"it took longer than {_PATIENCE_SECONDS:g} s; last: {last}") from error
 
 
 def _is_ready(status: Manifest) -> bool:
@@ -183,7 +183,7 @@ def _moved(before: dict[str, set[int]], after: dict[str, set[int]]) -> int:
     return sum(len(slots - before.get(name, set())) for name, slots in after.items())
 
 
-async def _under_load(client: Client, act: Callable[[], Awaitable[None]]) -> Report:
+async def _under_load(client: Client, act: Callable[[], Awaitable[None]]) -> ApplicationReport:
     application = Application(await _seeds(client), writes_per_second=500)
     application.start()
     await asyncio.sleep(1.5)

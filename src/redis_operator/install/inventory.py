@@ -22,9 +22,9 @@ from .options import Options
 
 __all__ = [
     "INVENTORY",
+    "InstallPhase",
     "Inventory",
     "Item",
-    "Phase",
     "certificate_items",
     "item_of",
     "read",
@@ -57,7 +57,7 @@ _PLURALS: Final = {
 }
 
 
-class Phase(StrEnum):
+class InstallPhase(StrEnum):
     """How far an installation has come."""
 
     INSTALLING = "Installing"
@@ -94,7 +94,7 @@ class Inventory(Struct, frozen=True):
 
     options: Options
     items: tuple[Item, ...] = ()
-    phase: Phase = Phase.INSTALLING
+    phase: InstallPhase = InstallPhase.INSTALLING
     version: str = __version__
     digest: str = ""  # of the strategy that this is about
 
@@ -150,7 +150,7 @@ def read(data: Mapping[str, str] | None) -> Inventory | None:
         return Inventory(
             options=msgspec.json.decode(found.get("options", ""), type=Options),
             items=msgspec.json.decode(found.get("objects", ""), type=tuple[Item, ...]),
-            phase=Phase(found.get("phase", "")),
+            phase=InstallPhase(found.get("phase", "")),
             version=found.get("version", ""),
             digest=found.get("sha256", ""),
         )

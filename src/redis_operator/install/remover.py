@@ -32,11 +32,11 @@ from redis_operator.operator.world import (
 )
 
 from .installer import Installer, InstallError, Tell, persistent
-from .inventory import INVENTORY, Inventory, Item, Phase, certificate_items, item_of, written
+from .inventory import INVENTORY, InstallPhase, Inventory, Item, certificate_items, item_of, written
 from .objects import Stage, objects, stages
 from .options import Options
 from .rights import OPERATOR
-from .waiting import Patience, operator_pods, rollout_limitation, wait
+from .waiting import StageTimeout, operator_pods, rollout_limitation, wait
 
 __all__ = ["Remover"]
 
@@ -46,7 +46,7 @@ _TRIES = 5  # of a deletion that conflicts with changes
 class Remover:
     """Removes one installation."""
 
-    def __init__(self, client: Client, *, tell: Tell, patience: Patience) -> None:
+    def __init__(self, client: Client, *, tell: Tell, patience: StageTimeout) -> None:
         self._client = persistent(client, tell)
         self._tell = tell
         self._patience = patience
@@ -97,7 +97,7 @@ class Remover:
         items = {item_of(made) for made in objects(options)}
         items |= set(installed.items) if installed is not None else set()
         if installed is not None:
-            record = Inventory(options, tuple(sorted(items)), Phase.REMOVING)
+            record = Inventory(options, tuple(sorted(items)), InstallPhase.REMOVING)
             await self._client.apply(CONFIG_MAPS, written(record))
         for item in sorted(items):
             if item.is_asking:

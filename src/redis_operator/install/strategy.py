@@ -22,7 +22,16 @@ from .inventory import Item, item_of
 from .objects import COMPONENT_LABEL, INSTALLATION_LABEL, OPTIONAL_KINDS, Object, stages
 from .options import Options
 
-__all__ = ["STRATEGY_LABEL", "Listed", "Part", "Strategy", "generate", "name_of", "read", "written"]
+__all__ = [
+    "STRATEGY_LABEL",
+    "Listed",
+    "StageObjects",
+    "Strategy",
+    "generate",
+    "name_of",
+    "read",
+    "written",
+]
 
 STRATEGY_LABEL: Final = "redisoperator.dev/strategy"
 """On every ConfigMap that stores a strategy, and on the Job that writes it."""
@@ -45,7 +54,7 @@ class Listed(Struct, frozen=True):
         return str(labels.get(COMPONENT_LABEL, ""))
 
 
-class Part(Struct, frozen=True):
+class StageObjects(Struct, frozen=True):
     """Objects that are applied together, before the next stage; later versions may have other
     stages."""
 
@@ -58,7 +67,7 @@ class Strategy(Struct, frozen=True, dict=True):
 
     version: str
     options: Options
-    parts: tuple[Part, ...]
+    parts: tuple[StageObjects, ...]
 
     @cached_property
     def digest(self) -> str:
@@ -74,7 +83,8 @@ class Strategy(Struct, frozen=True, dict=True):
 def generate(options: Options) -> Strategy:
     """Return the strategy of this version."""
     parts = [
-        Part(stage.value, tuple(map(_listed, made))) for stage, made in stages(options).items()
+        StageObjects(stage.value, tuple(map(_listed, made)))
+        for stage, made in stages(options).items()
     ]
     return Strategy(__version__, options, tuple(parts))
 

@@ -28,7 +28,7 @@ from .workload import POD_LABELS
 
 __all__ = [
     "NotInForce",
-    "Patience",
+    "StageTimeout",
     "definition_limitation",
     "operator_pods",
     "pod_limitation",
@@ -54,7 +54,7 @@ CERTIFICATES: Final[Kind[Manifest]] = Kind(
 )
 
 
-class Patience(Struct, frozen=True):
+class StageTimeout(Struct, frozen=True):
     """How long each stage may take to work, in seconds."""
 
     seconds: float = 300.0
@@ -75,7 +75,7 @@ async def wait_for_stage(
     client: Client,
     stage: str,
     made: Sequence[Object],
-    patience: Patience,
+    patience: StageTimeout,
     tell: Callable[[str], None],
 ) -> None:
     """Return when everything of a stage works. Raises `NotInForce`."""
@@ -106,7 +106,7 @@ def _looks(client: Client, stage: str, document: Object) -> list[_Look]:
             return []
 
 
-async def wait(look: _Look, patience: Patience) -> None:
+async def wait(look: _Look, patience: StageTimeout) -> None:
     """Check until there is no reason to wait any more. Raises `NotInForce`, which names it."""
     clock = asyncio.get_running_loop().time
     end = clock() + patience.seconds
@@ -127,8 +127,8 @@ async def _rollout(client: Client, namespace: str) -> str | None:
     if reason is None:
         ending = sorted(pod.metadata.name for pod in pods if pod.metadata.is_deleting)
         return f"old pods are still ending: {', '.join(ending)}" if ending else None
-    said = sorted({told for pod in pods if (told := pod_limitation(pod))})
-    return "; ".join([reason, *said])
+    limitations = sorted({limitation for pod in pods if (limitation := pod_limitation(pod))})
+    return "; ".join([reason, *limitations])
 
 
 async def operator_pods(client: Client, namespace: str) -> Sequence[Pod]:
@@ -192,8 +192,8 @@ async def _issued(client: Client, key: Key) -> str | None:
     if ready is not None and ready.get("status") == "True" and current:
         return None
     issuer = "{kind} {name}".format(**found["spec"]["issuerRef"])
-    said = (ready or {}).get("message") or "cert-manager has not processed it yet; does it run?"
-    return f"Certificate {key[1]} of {issuer} is not ready: {said}"
+    message = (ready or {}).get("message") or "cert-manager has not processed it yet; does it run?"
+    return f"Certificate {key[1]} of {issuer} is not ready: {message}"
 
 
 async def _injected(client: Client, document: Object) -> str | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from redis_operator.api.quantity import parse_quantity
-from redis_operator.api.redis import Mode, Redis
+from redis_operator.api.redis import Redis
 from redis_operator.api.redisbackupschedule import RedisBackupSchedule
 from redis_operator.backup.task import (
     ARCHIVE_PORT,
@@ -21,6 +21,7 @@ from redis_operator.backup.task import (
     ShardTask,
 )
 
+from .layouts import layout_of
 from .names import (
     ARCHIVE_LABEL,
     MANAGER,
@@ -59,7 +60,7 @@ def archiver(
         user=BACKUP,
         engine=redis.status.engine or redis.spec.engine.value,
         version=redis.status.version,
-        cluster=redis.spec.mode is Mode.CLUSTER,
+        cluster=layout_of(redis).is_sharded,
         allow_primary=allow_primary,
         bridge=bridge,
         base_seconds=_BASE_SECONDS,

@@ -92,4 +92,5 @@ CLUSTER: Final = Layout(
     ),
     users=USERS,
     binding={"cluster": "true"},
+    is_sharded=True,
 )

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from redis_operator.api.redis import Persistence, RedisSpec
 from redis_operator.redis.config import (
+    ConfigEffect,
     Directive,
-    Effect,
     effect,
     is_known,
     limitation,
@@ -134,7 +134,7 @@ def live_directives(
     return {
         name: value
         for name, value in wanted.items()
-        if name not in fixed and effect(name, version) is Effect.LIVE
+        if name not in fixed and effect(name, version) is ConfigEffect.LIVE
     }
 
 
@@ -170,7 +170,7 @@ def boot_digest(spec: RedisSpec, version: Version, once_set: AbstractSet[str] = 
     lost = {
         f"-{name}": ""
         for name in _removed(once_set, wanted | live)
-        if effect(name, version) is Effect.LIVE and is_known(name, version)
+        if effect(name, version) is ConfigEffect.LIVE and is_known(name, version)
     }
     return digest(boot | lost)
 

@@ -10,10 +10,19 @@ from msgspec import Struct, field
 from redis_operator.api.redis import Persistence, RedisSpec
 from redis_operator.redis.versions import Version
 
-__all__ = ["Facts", "Filling", "Former", "Passwords", "Restore", "Rotation", "SourceLogin", "Stage"]
+__all__ = [
+    "Facts",
+    "FillingFacts",
+    "Former",
+    "Passwords",
+    "Restore",
+    "Rotation",
+    "RotationStage",
+    "SourceLogin",
+]
 
 
-class Stage(Enum):
+class RotationStage(Enum):
     """How far a change of passwords has come."""
 
     ACCEPT = "accept"  # servers accept the new ones too; clients still use the old ones
@@ -26,7 +35,7 @@ class Rotation(Struct, frozen=True):
     In the first stage these are the new ones, in the second the old ones.
     """
 
-    stage: Stage
+    stage: RotationStage
     others: Mapping[str, str]
 
     def __repr__(self) -> str:
@@ -106,7 +115,7 @@ class Restore(Struct, frozen=True):
     coming: bool = False  # the worker is starting: not an error
 
 
-class Filling(Struct, frozen=True):
+class FillingFacts(Struct, frozen=True):
     """A backup that a worker writes to the primaries of a database, key by key.
 
     `carried` is the history of each primary that the worker has filled, once it is done. With the
@@ -177,7 +186,7 @@ class Facts(Struct, frozen=True):
     source_problem: str = ""  # why that login is not known
     restore: Restore | None = None
     backup: str = ""  # the name of one that is being read
-    filling: Filling | None = None  # it is filled from a backup, and clients cannot connect
+    filling: FillingFacts | None = None  # it is filled from a backup, and clients cannot connect
     opening: Opening | None = None  # the restore whose end waits until clients can connect
     sidecar_broken: bool = False  # a pod is not ready though its server is
     sentinel_sidecar_broken: bool = False  # the same of a pod with a sentinel

@@ -76,6 +76,7 @@ class Layout(Struct, frozen=True):
     users: Mapping[str, Callable[[Version], str]]  # the users of servers, and their ACL rules
     everything: str = ""  # how a person names all data to accept its loss; empty: by slots
     sentinels: Sentinels | None = None
+    is_sharded: bool = False  # keys are spread over groups by their slots
 
     def groups(self, spec: RedisSpec) -> tuple[int, ...]:
         """Return the numbers of the groups of a database, that of its sentinels last."""
@@ -116,10 +117,10 @@ class Layout(Struct, frozen=True):
         """Return the name of the volume claim of one pod."""
         return f"data-{self.pod(database, group, ordinal)}"
 
-    def group_told(self, labels: Mapping[str, str]) -> int | None:
+    def group_labelled(self, labels: Mapping[str, str]) -> int | None:
         """Return the group of an object from its labels; None: they do not say."""
-        told = labels.get(self.group_label, "")
-        return int(told) if told.isdecimal() else None
+        number = labels.get(self.group_label, "")
+        return int(number) if number.isdecimal() else None
 
     def place_of(
         self, database: str, pod: str, labels: Mapping[str, str] | None = None
@@ -132,8 +133,8 @@ class Layout(Struct, frozen=True):
         if match is None:
             return None
         named = self.group_of(database, match["workload"])
-        told = self.group_told(labels or {})
-        group = told if told is not None else named
+        labelled = self.group_labelled(labels or {})
+        group = labelled if labelled is not None else named
         if named is None or group is None:
             return None
         return Place(group, int(match["ordinal"]))

@@ -7,10 +7,11 @@ from typing import Final
 from msgspec import Struct
 
 from redis_operator.api.backup_storage import BackupEncryption, BackupStorage
-from redis_operator.api.redis import Mode, Redis
+from redis_operator.api.redis import Redis
 from redis_operator.api.redisrestore import RedisRestore
-from redis_operator.backup.task import CarryTask, Identity, Target, Until
+from redis_operator.backup.task import CarryTask, FillTarget, Identity, Until
 
+from .layouts import layout_of
 from .names import WORKER_LABEL, filler_labels
 from .objects import Object
 from .stores import store_of
@@ -76,7 +77,7 @@ def replace_job(
     content: Content,
     *,
     attempt: int,
-    targets: tuple[Target, ...],
+    targets: tuple[FillTarget, ...],
     image: str,
     server_image: str,
 ) -> Object:
@@ -89,13 +90,13 @@ def replace_job(
 
 
 def _task(
-    redis: Redis, content: Content, targets: tuple[Target, ...] = (), *, rehearsal: bool = False
+    redis: Redis, content: Content, targets: tuple[FillTarget, ...] = (), *, rehearsal: bool = False
 ) -> CarryTask:
     return CarryTask(
         store=store_of(content.storage, content.path, content.encryption, content.identity),
         user=REPLICATION,
         targets=targets,
-        cluster=redis.spec.mode is Mode.CLUSTER,
+        cluster=layout_of(redis).is_sharded,
         engine=redis.status.engine,
         version=redis.status.version,
         field="spec.from",

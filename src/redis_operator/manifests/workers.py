@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from redis_operator.api.quantity import parse_quantity
-from redis_operator.api.redis import Mode, Redis, Resources
+from redis_operator.api.redis import Redis, Resources
 from redis_operator.api.redisbackup import BackupEncryption, BackupStorage, RedisBackup
 from redis_operator.api.redisbackupschedule import RedisBackupSchedule
 from redis_operator.api.redisrestore import RedisRestore
@@ -25,18 +25,19 @@ from redis_operator.backup.task import (
     TASK,
     CarryTask,
     DeleteTask,
+    FillTarget,
     Identity,
     PointTask,
     ServeTask,
     ShardTask,
     TakeTask,
-    Target,
     Task,
     Until,
     VerifyTask,
 )
 
 from .container import locked_down, resources
+from .layouts import layout_of
 from .names import (
     CLIENT_PORT,
     MANAGER,
@@ -204,7 +205,7 @@ def fill_job(
     storage: BackupStorage,
     path: str,
     *,
-    targets: tuple[Target, ...],
+    targets: tuple[FillTarget, ...],
     image: str,
     server_image: str,
     encryption: BackupEncryption | None = None,
@@ -212,12 +213,12 @@ def fill_job(
     identity: Identity | None = None,
 ) -> Object:
     """Return the Job that writes the keys of a backup to the primaries of a new database, once."""
-    name, spec = redis.metadata.name, redis.spec
+    name = redis.metadata.name
     task = CarryTask(
         store=store_of(storage, path, encryption, identity),
         user=REPLICATION,
         targets=targets,
-        cluster=spec.mode is Mode.CLUSTER,
+        cluster=layout_of(redis).is_sharded,
         engine=redis.status.engine,
         version=redis.status.version,
         field=_FIELD,
@@ -245,7 +246,7 @@ def carrier_pod(
     return pod
 
 
-def with_targets(job: Object, targets: tuple[Target, ...]) -> Object:
+def with_targets(job: Object, targets: tuple[FillTarget, ...]) -> Object:
     """Return a Job with the histories of the primaries that its worker fills."""
     histories = {target.pod: target.replication_id for target in targets}
     job["metadata"]["annotations"] = {TARGETS_ANNOTATION: msgspec.json.encode(histories).decode()}
@@ -255,7 +256,7 @@ def with_targets(job: Object, targets: tuple[Target, ...]) -> Object:
 def _limits_together(redis: Redis) -> dict[str, str | int]:
     """Return how much memory the primaries of a database may have together; empty: any amount."""
     each = parse_quantity(redis.spec.resources.limits.get("memory", ""))
-    shards = redis.spec.shards if redis.spec.mode is Mode.CLUSTER else 1
+    shards = redis.spec.shards if layout_of(redis).is_sharded else 1
     return {"memory": str(int(each * shards))} if each else {}
 
 

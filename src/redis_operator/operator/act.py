@@ -8,7 +8,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from kubecontroller import Client, fields
-from redis_operator.operator.execute import Executor, Outcome
+from redis_operator.operator.execute import Executor, StepOutcome
 from redis_operator.operator.live import ApiPods
 from redis_operator.operator.objects.actions import ClusterObjects
 from redis_operator.operator.observe import Observer, Request
@@ -39,7 +39,7 @@ class Actor(Struct, frozen=True):
     reporter: Reporter
     before: Callable[[Action], None] = lambda _: None
 
-    async def carry_out(self, one: Pass, request: Request, plan: Plan) -> tuple[Outcome, ...]:
+    async def carry_out(self, one: Pass, request: Request, plan: Plan) -> tuple[StepOutcome, ...]:
         """Take the steps of a plan; a step that was not done says why."""
         if not plan.stages:
             return ()

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from redis_operator.operator.errors import Refused
 from redis_operator.planning.actions import Action
-from redis_operator.planning.preconditions import Facts, precondition
+from redis_operator.planning.preconditions import ActionFacts, precondition
 
 __all__ = ["Effect", "Effects", "carry_out", "require"]
 
@@ -22,8 +22,8 @@ __all__ = ["Effect", "Effects", "carry_out", "require"]
 class Effect(Struct, frozen=True):
     """What is read before an action, what is done, and what is awaited afterwards."""
 
-    do: Callable[[Any, Facts], Awaitable[None]]
-    read: Callable[[Any], Awaitable[Facts]] | None = None
+    do: Callable[[Any, ActionFacts], Awaitable[None]]
+    read: Callable[[Any], Awaitable[ActionFacts]] | None = None
     verify: Callable[[Any], Awaitable[None]] | None = None
 
 
@@ -33,7 +33,7 @@ Effects: TypeAlias = Mapping[Any, Effect]  # by the type of the action
 async def carry_out(effects: Effects, action: Action) -> None:
     """Read the current facts, check the precondition, act, and verify the effect."""
     effect = effects[type(action)]
-    facts = await effect.read(action) if effect.read is not None else Facts()
+    facts = await effect.read(action) if effect.read is not None else ActionFacts()
     require(precondition(action, facts))
     await effect.do(action, facts)
     if effect.verify is not None:

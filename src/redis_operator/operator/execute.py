@@ -18,10 +18,10 @@ from redis_operator.planning.actions import Action
 from redis_operator.planning.advice import Plan
 from redis_operator.redis.errors import RedisError
 
-__all__ = ["Executor", "Outcome"]
+__all__ = ["Executor", "StepOutcome"]
 
 
-class Outcome(Struct, frozen=True):
+class StepOutcome(Struct, frozen=True):
     """The outcome of one step: done, or why not."""
 
     action: Action
@@ -50,9 +50,9 @@ class Executor:
         self._before = before
         self._after = after
 
-    async def carry_out(self, plan: Plan) -> tuple[Outcome, ...]:
+    async def carry_out(self, plan: Plan) -> tuple[StepOutcome, ...]:
         """Carry out the plan's stages in order until one has a step that was not done."""
-        outcomes: list[Outcome] = []
+        outcomes: list[StepOutcome] = []
         for stage in plan.stages:
             done = await asyncio.gather(*(self._attempt(action) for action in stage))
             outcomes += done
@@ -60,11 +60,11 @@ class Executor:
                 break
         return tuple(outcomes)
 
-    async def _attempt(self, action: Action) -> Outcome:
+    async def _attempt(self, action: Action) -> StepOutcome:
         try:
             self._before(action)
             await carry_out(self._effects, action)
         except (ActionError, RedisError) as error:
-            return Outcome(action, str(error))
+            return StepOutcome(action, str(error))
         self._after(action)
-        return Outcome(action)
+        return StepOutcome(action)

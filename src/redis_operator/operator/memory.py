@@ -17,7 +17,7 @@ from redis_operator.api.status import RedisStatus
 from redis_operator.api.validation import Problem, load
 from redis_operator.api.version import RedisVersionSpec, read_entry
 from redis_operator.manifests.facts import Facts
-from redis_operator.operator.execute import Outcome
+from redis_operator.operator.execute import StepOutcome
 from redis_operator.operator.observe import LastPrimary, Memory
 from redis_operator.operator.servers.spellings import Spellings
 from redis_operator.planning.actions import ResizePod
@@ -124,7 +124,7 @@ class Memories:
         if known is None or known[0] != plan.blocked:
             self._waits[key] = (plan.blocked, self._clock())
 
-    def learn(self, key: Key, observed: Observed, outcomes: tuple[Outcome, ...]) -> None:
+    def learn(self, key: Key, observed: Observed, outcomes: tuple[StepOutcome, ...]) -> None:
         """Remember the results of this observation and of its steps."""
         now = self._clock()
         fresh = [
@@ -243,7 +243,7 @@ def _known_to_somebody(observed: Observed) -> set[NodeId]:
 
 
 def _introductions(
-    observed: Observed, outcomes: tuple[Outcome, ...], now: float
+    observed: Observed, outcomes: tuple[StepOutcome, ...], now: float
 ) -> tuple[Introduction, ...]:
     """Return the pairs that were introduced, now and before, and still do not know each other."""
     meets = any(o.done and isinstance(o.action, Meet) for o in outcomes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from kubecontroller import Again
-from redis_operator.operator.execute import Outcome
+from redis_operator.operator.execute import StepOutcome
 from redis_operator.planning.advice import Plan
 from redis_operator.planning.cluster.connect import PATIENT_TIMES
 from redis_operator.planning.observed import Observed
@@ -34,7 +34,7 @@ _WAIT_SHARE: Final = 0.5  # of the time for which the reasons to wait have been 
 USUAL_PRIORITY: Final = 0  # of a database whose clients wait no more than others
 
 
-def goes_on(plan: Plan, outcomes: tuple[Outcome, ...]) -> bool:
+def goes_on(plan: Plan, outcomes: tuple[StepOutcome, ...]) -> bool:
     """Whether another observation at once may show something new to do.
 
     A step that was refused now is refused again at once: counting keys over and over for it would
@@ -56,7 +56,7 @@ def pause(idle: int) -> float:
 def after(
     plan: Plan,
     observed: Observed,
-    outcomes: tuple[Outcome, ...],
+    outcomes: tuple[StepOutcome, ...],
     *,
     interval: float,
     down_for: float = 0.0,

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from kubecontroller import Key, KubeError, Manifest
 from redis_operator.api.fitting import fitting_problems
-from redis_operator.api.redis import Mode, Redis
+from redis_operator.api.redis import Redis
 from redis_operator.api.rules import MODE_CHANGE
 from redis_operator.api.status import RedisStatus
 from redis_operator.api.validation import load, load_status
@@ -39,6 +39,7 @@ from redis_operator.operator.wanted import directives, wanted_of
 from redis_operator.operator.world import World
 from redis_operator.planning import gates
 from redis_operator.planning.advice import Wanted
+from redis_operator.planning.modes import MODES
 from redis_operator.planning.observed import Observed
 from redis_operator.planning.reporting.degradations import Degradation
 from redis_operator.planning.sizes import lowered_too_far
@@ -260,7 +261,7 @@ class PassReader(Struct, frozen=True):
     def _forbidden_change(self, raw: Manifest, redis: Redis) -> str:
         """Name a change since the last used spec that bypassed the API server's validation."""
         before, now = self.children.recorded_mode(raw), redis.spec.mode
-        if before is None or before is now or Mode.CLUSTER not in (before, now):
+        if before is None or MODES[before].is_sharded == MODES[now].is_sharded:
             return ""
         return f"spec.mode: {MODE_CHANGE}; it was {before.value}"
 

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 import msgspec
 from msgspec.structs import replace
 
-from redis_operator.manifests.facts import Former, Passwords, Rotation, Stage
+from redis_operator.manifests.facts import Former, Passwords, Rotation, RotationStage
 from redis_operator.manifests.record import read_record
 from redis_operator.manifests.secrets import PASSWORD_KEY, password_limitation
 
@@ -97,7 +97,7 @@ def wished(known: Passwords, default: str, marked: str) -> Passwords:
         others = {"default": default} if default != known.default else {}
         if marked and marked != known.marked:
             others |= {user: generated() for user in _OURS if getattr(known, user)}
-    elif rotation.stage is Stage.ACCEPT:
+    elif rotation.stage is RotationStage.ACCEPT:
         others = {user: word for user, word in rotation.others.items() if user != "default"}
         others |= {"default": default} if default != known.default else {}
     else:
@@ -109,7 +109,7 @@ def wished(known: Passwords, default: str, marked: str) -> Passwords:
         wished=default,
         marked=marked or known.marked,
         serial=known.serial + 1,
-        rotation=Rotation(Stage.ACCEPT, others) if others else None,
+        rotation=Rotation(RotationStage.ACCEPT, others) if others else None,
     )
 
 
@@ -117,7 +117,7 @@ def advanced(known: Passwords, *, now: float) -> Passwords:
     """Return the passwords one stage further: the new ones in use, then the old ones dropped."""
     rotation = known.rotation
     assert rotation is not None
-    if rotation.stage is Stage.USE:
+    if rotation.stage is RotationStage.USE:
         ended = replace(known, rotation=None, serial=known.serial + 1)
         if "exporter" not in rotation.others:
             return ended
@@ -128,7 +128,7 @@ def advanced(known: Passwords, *, now: float) -> Passwords:
     old = {user: getattr(known, user) for user in rotation.others}
     changed: Passwords = replace(
         known,
-        rotation=Rotation(Stage.USE, old),
+        rotation=Rotation(RotationStage.USE, old),
         serial=known.serial + 1,
         **rotation.others,
     )

@@ -50,8 +50,8 @@ from redis_operator.translation.translate import (
     FAILOVER_LABEL,
     in_their_words,
     origins_of,
-    told,
     translate,
+    with_origin,
 )
 
 __all__ = ["RedisFailovers", "name_limitation"]
@@ -201,7 +201,7 @@ def _changes(found: Manifest | None, wanted: Manifest) -> tuple[Any, ...]:
     old, new = load(found) if found is not None else None, load(wanted)
     if not isinstance(old, Redis) or not isinstance(new, Redis):
         return ()
-    return tuple(told(problem, {}) for problem in change_problems(old.spec, new.spec))
+    return tuple(with_origin(problem, {}) for problem in change_problems(old.spec, new.spec))
 
 
 def _refused(key: Key, error: ApiError) -> str:

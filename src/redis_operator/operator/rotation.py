@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from kubecontroller import Key
 from redis_operator.api.redis import Redis
-from redis_operator.manifests.facts import Facts, Passwords, Stage
+from redis_operator.manifests.facts import Facts, Passwords, RotationStage
 from redis_operator.manifests.layouts import layout_of
 from redis_operator.operator.jobs import Job, Jobs, loop_time
 from redis_operator.operator.objects.children import Children
@@ -108,7 +108,7 @@ class Rotations(Jobs[_Stage, None]):
             for node in (*observed.nodes, *observed.sentinels)
             if isinstance(node, Unreachable) and node.evidence is not Evidence.NOT_STARTED
         ]
-        if rotation.stage is Stage.USE:
+        if rotation.stage is RotationStage.USE:
             if self._store.binding(redis) != passwords.default:
                 found.append("the binding does not have the new password yet")
             if moving:

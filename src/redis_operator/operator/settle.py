@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from msgspec import Struct
 from msgspec.structs import replace
 
 from kubecontroller import Client
+from redis_operator.operator.background import Background, Pending
 from redis_operator.operator.objects.children import Children
 from redis_operator.operator.observe import Observer, Request
 from redis_operator.operator.passes import Pass
@@ -26,9 +29,20 @@ class Settler(Struct, frozen=True):
     observer: Observer
     rotations: Rotations
     movers: SlotMovers
+    background: Background
 
     async def settle(self, one: Pass, request: Request, observed: Observed) -> Pass:
-        """Write what follows from an observation; return the pass with the facts after that."""
+        """Write what follows from an observation, unless earlier writes are still in progress.
+
+        Returns the pass with the facts after that.
+        """
+        settle = partial(self._settle, one, request, observed)
+        if one.reported.binding is None:
+            return await settle()
+        found = await self.background.run(one.key, "what servers have taken", settle)
+        return one if isinstance(found, Pending) else found
+
+    async def _settle(self, one: Pass, request: Request, observed: Observed) -> Pass:
         redis, facts = one.redis, one.facts
         if one.may_change:
             persisted = unpersisted(one.wanted, observed) is None

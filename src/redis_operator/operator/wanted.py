@@ -15,7 +15,7 @@ from redis_operator.manifests.facts import Facts
 from redis_operator.manifests.layouts import layout_of
 from redis_operator.manifests.memory import memory_limit
 from redis_operator.planning.advice import ACCEPT_LOSS, Switchover, Wanted
-from redis_operator.planning.sources import Filling, Source
+from redis_operator.planning.sources import ExternalSource, Filling
 from redis_operator.redis.slots import ALL_SLOTS, NO_SLOTS, SlotSet
 
 __all__ = [
@@ -88,13 +88,13 @@ def wanted_of(redis: Redis, facts: Facts) -> Wanted:
     )
 
 
-def _source(redis: Redis, facts: Facts) -> Source | None:
+def _source(redis: Redis, facts: Facts) -> ExternalSource | None:
     """Return the source of a new database: an external server, or a worker that reads a backup."""
     asked, restore = redis.spec.bootstrap.from_redis, facts.restore
     if asked is not None:
-        return Source(asked.host, asked.port)
+        return ExternalSource(asked.host, asked.port)
     if restore is not None:
-        return Source(restore.host, names.CLIENT_PORT, restore.backup)
+        return ExternalSource(restore.host, names.CLIENT_PORT, restore.backup)
     return None
 
 
@@ -138,8 +138,8 @@ def read_acceptance(text: str, *, everything: str = "") -> Acceptance:
     If a mode has no slots there is a word for `everything`; otherwise a loss has to be named.
     """
     words = text.replace(",", " ").split()
-    said = [word for word in words if word not in (_RESTART, _SOURCE)]
-    ranges = [str(ALL_SLOTS) if word == everything else word for word in said]
+    losses = [word for word in words if word not in (_RESTART, _SOURCE)]
+    ranges = [str(ALL_SLOTS) if word == everything else word for word in losses]
     try:
         slots = SlotSet.parse(" ".join(ranges))
     except ValueError as error:

@@ -69,6 +69,7 @@ from redis_operator.operator.servers.movers import SlotMovers
 from redis_operator.operator.servers.sources import Sources
 from redis_operator.operator.settings import Settings
 from redis_operator.operator.settle import Settler
+from redis_operator.operator.statuses import Statuses
 from redis_operator.operator.world import (
     REDIS_FAILOVERS,
     REDISES,
@@ -249,6 +250,8 @@ def _reconciler(
     observer = _observer(client, settings, world, links, looks=looks, clock=clock)
     reporter = _reporter(manager, applier)
     precautions = Precautions(client, world)
+    background = Background(on_end=wakes.answered)
+    contexts = Contexts(children, rotations, movers, precautions, clock, behind)
     return Reconciler(
         world=world,
         reader=PassReader(
@@ -259,13 +262,13 @@ def _reconciler(
             Memories(clock),
             movers,
             Sources(client, links, clock=clock),
-            Background(on_end=wakes.answered),
+            background,
             precautions,
             behind=behind,
         ),
         actor=Actor(client, world, links, observer, movers, reporter, before),
-        settler=Settler(client, children, observer, rotations, movers),
-        contexts=Contexts(children, rotations, movers, precautions, clock, behind),
+        settler=Settler(client, children, observer, rotations, movers, background),
+        statuses=Statuses(contexts, reporter, background),
         reporter=reporter,
         ending=Ending(client, precautions.is_backed_up),
         precautions=precautions,

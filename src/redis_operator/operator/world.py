@@ -288,8 +288,8 @@ def _taken_for(raw: Manifest) -> tuple[Key, ...]:
 def origin_of(raw: Manifest) -> str:
     """Return the name of the backup that a database is created from; empty: from none."""
     begins = ((raw.get("spec") or {}).get("bootstrap") or {}).get("fromBackup") or {}
-    told = (raw.get("status") or {}).get("restore") or {}
-    return str(begins.get("name") or (told.get("backup", "") if begins.get("schedule") else ""))
+    restored = (raw.get("status") or {}).get("restore") or {}
+    return str(begins.get("name") or (restored.get("backup", "") if begins.get("schedule") else ""))
 
 
 class _RestoredPlace(Struct, frozen=True):

@@ -10,9 +10,9 @@ from msgspec import Struct
 from ..api.redis import Mode
 from ..redis.slots import NO_SLOTS, SlotSet
 from .actions import Action, LabelPod, LabelRole
-from .sources import Filling, Source
+from .sources import ExternalSource, Filling
 
-__all__ = ["ACCEPT_LOSS", "Loss", "Phase", "Plan", "Switchover", "Wanted"]
+__all__ = ["ACCEPT_LOSS", "Loss", "Plan", "PlanPhase", "Switchover", "Wanted"]
 
 ACCEPT_LOSS = "redisoperator.dev/accept-data-loss"
 """Annotation of a database: gives up the named slots, or allows one `restart` to lose data."""
@@ -60,7 +60,7 @@ class Wanted(Struct, frozen=True):
     primary_name: str = ""  # the name under which they monitor the primary
     sentinel_settings: tuple[tuple[str, str], ...] = ()  # for SENTINEL SET
     weights: tuple[tuple[int, float], ...] = ()  # of shards, if they are to differ
-    source: Source | None = None  # an external server to follow until it is removed from the spec
+    source: ExternalSource | None = None  # to follow until it is removed from the spec
     filling: Filling | None = None  # a backup that is restored before any client is served
     backup: str = ""  # a backup that is being read: no slot migration begins meanwhile
     source_given_up: bool = False  # a person gave up the data that has not arrived, once
@@ -75,7 +75,7 @@ class Wanted(Struct, frozen=True):
         return self.start_empty or slots <= self.accepted_loss
 
 
-class Phase(Enum):
+class PlanPhase(Enum):
     """What kind of work a plan is, for `status.phase`."""
 
     READY = "Ready"
@@ -113,7 +113,7 @@ class Plan(Struct, frozen=True):
     stages: tuple[tuple[Action, ...], ...] = ()
     blocked: tuple[str, ...] = ()
     losses: tuple[Loss, ...] = ()
-    phase: Phase = Phase.READY
+    phase: PlanPhase = PlanPhase.READY
     final: bool = False  # with no steps: no later rule is asked
     urgent: bool = False  # clients wait for it: it is reported while it is carried out, not before
     again_after: float | None = None  # observe again after so many seconds even if nothing changes
@@ -137,7 +137,7 @@ class Plan(Struct, frozen=True):
 
         While a database is created no client uses it yet, and nothing waits for a status.
         """
-        if self.urgent or self.phase is Phase.CREATING:
+        if self.urgent or self.phase is PlanPhase.CREATING:
             return False
         return any(not isinstance(step, LabelPod | LabelRole) for step in self.steps)
 

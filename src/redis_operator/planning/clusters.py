@@ -14,13 +14,13 @@ __all__ = [
     "ClusterView",
     "Counted",
     "Introduction",
-    "Job",
     "Moving",
     "NotCounted",
     "NotWeighed",
     "OpenSlot",
     "Peer",
     "PeerFlag",
+    "SlotMigration",
     "SlotState",
     "Weighed",
 ]
@@ -99,7 +99,7 @@ class NotWeighed(Struct, frozen=True):
     """The slots were not weighed: that is done together with the count of stray keys."""
 
 
-class Job(Struct, frozen=True):
+class SlotMigration(Struct, frozen=True):
     """An atomic slot migration that the servers run by themselves and that is not finished."""
 
     id: str
@@ -118,7 +118,7 @@ class ClusterView(Struct, frozen=True):
     state_ok: bool = True
     peers: tuple[Peer, ...] = ()
     open_slots: tuple[OpenSlot, ...] = ()
-    jobs: tuple[Job, ...] = ()
+    jobs: tuple[SlotMigration, ...] = ()
     stranded: Counted | NotCounted = Counted()
     weighed: Weighed | NotWeighed = NotWeighed()
 

@@ -27,14 +27,14 @@ def after_look(before: StrayCount, observed: Observed, now: float) -> StrayCount
     if not observed.seen:
         return before
     answered = len(observed.seen) == len(observed.nodes)
-    if all(_is_home(observed, node) for node in observed.seen):
+    if all(_is_in_place(observed, node) for node in observed.seen):
         return StrayCount(now, answered)
     if answered and not before.whole:
         return StrayCount()
     return before
 
 
-def _is_home(observed: Observed, node: Seen) -> bool:
+def _is_in_place(observed: Observed, node: Seen) -> bool:
     """Whether every key of a server is in a slot that it owns, or is with the owner as well."""
     return isinstance(
         node.stranded, Counted

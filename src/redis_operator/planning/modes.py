@@ -1,7 +1,8 @@
 """The modes of a database as data: which rules and guards each has, and how it answers them.
 
-Cluster, Failover and Standalone differ in their rows here and in nothing else: no rule, no status
-and no executor asks for the mode. The order of a mode's rules is its policy.
+Cluster, Failover and Standalone differ in their rows here, and in those of `manifests.layouts` and
+`operator.servers.dialects`: no other code compares modes, except `operator.mode_change`. The order
+of a mode's rules is its policy. All modes have the same conditions: a mode only words Available.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from .standalone import rules as standalone_rules
 from .standalone.topology import StandaloneTopology
 from .topology import Topology
 
-__all__ = ["MODES", "ModePlan", "situation"]
+__all__ = ["MODES", "ModePlan", "is_sharded", "situation"]
 
 
 class ModePlan(Struct, frozen=True):
@@ -38,6 +39,8 @@ class ModePlan(Struct, frozen=True):
     guards: Guards
     situation: Callable[[Wanted, Observed, float], Topology]
     served: tuple[str, str]  # reason and message of Available while everything is served
+    is_sharded: bool = False  # keys are spread over shards by their slots, and slots can move
+    lists_replicas: bool = False  # sentinels list whatever replicates from a primary, permanently
 
 
 MODES: Final[Mapping[Mode, ModePlan]] = {
@@ -47,6 +50,7 @@ MODES: Final[Mapping[Mode, ModePlan]] = {
         guards=cluster_guards.GUARDS,
         situation=ClusterTopology,
         served=("AllSlotsServed", "every slot is served"),
+        is_sharded=True,
     ),
     Mode.FAILOVER: ModePlan(
         rules=failover_rules.RULES,
@@ -54,6 +58,7 @@ MODES: Final[Mapping[Mode, ModePlan]] = {
         guards=failover_guards.GUARDS,
         situation=FailoverTopology,
         served=("Serving", "the primary accepts writes"),
+        lists_replicas=True,
     ),
     Mode.STANDALONE: ModePlan(
         rules=standalone_rules.RULES,
@@ -68,3 +73,8 @@ MODES: Final[Mapping[Mode, ModePlan]] = {
 def situation(wanted: Wanted, observed: Observed, now: float) -> Topology:
     """Combine the wanted and the observed state into the topology of the database's mode."""
     return MODES[wanted.mode].situation(wanted, observed, now)
+
+
+def is_sharded(mode: str) -> bool:
+    """Whether the mode of this name, as objects have it, is sharded; not if there is none."""
+    return any(found.is_sharded for name, found in MODES.items() if name.value == mode)

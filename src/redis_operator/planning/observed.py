@@ -18,11 +18,11 @@ from .clusters import (
     ClusterFacts,
     ClusterView,
     Counted,
-    Job,
     NotCounted,
     NotWeighed,
     OpenSlot,
     Peer,
+    SlotMigration,
     Weighed,
 )
 from .identity import Role, ServerId
@@ -182,7 +182,7 @@ class Seen(Struct, frozen=True):
         return (self.view or _NO_VIEW).open_slots
 
     @property
-    def jobs(self) -> tuple[Job, ...]:
+    def jobs(self) -> tuple[SlotMigration, ...]:
         """Atomic slot migrations that are not finished."""
         return (self.view or _NO_VIEW).jobs
 

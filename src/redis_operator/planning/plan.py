@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from .actions import ON_OBJECTS, DeletePod, LabelRole
-from .advice import Loss, Phase, Plan, Wanted
+from .advice import Loss, Plan, PlanPhase, Wanted
 from .common.roll import outdated
 from .guards import Guards, breaches
 from .modes import MODES
@@ -27,7 +27,7 @@ def plan(wanted: Wanted, observed: Observed, now: float) -> Plan:
     """
     mode = MODES[wanted.mode]
     situation = mode.situation(wanted, observed, now)
-    said: list[Plan] = []
+    plans: list[Plan] = []
     for row in mode.rules:
         advice = row.rule(situation)
         if advice is None:
@@ -37,10 +37,10 @@ def plan(wanted: Wanted, observed: Observed, now: float) -> Plan:
         if row.kind is Kind.CHANGE:
             advice = _after_its_objects(advice, wanted)
         advice = held_back(_guarded(situation, mode.guards, row, advice), observed, now)
-        said.append(advice)
+        plans.append(advice)
         if advice.stages or advice.final:
             break
-    chosen = _in_context(situation, _merge(said))
+    chosen = _in_context(situation, _merge(plans))
     if wanted.paused:
         return _paused(chosen)
     return _with_companions(situation, mode.companions, chosen)
@@ -48,7 +48,7 @@ def plan(wanted: Wanted, observed: Observed, now: float) -> Plan:
 
 def _paused(chosen: Plan) -> Plan:
     """Hold back the steps of a paused database; its problems are reported all the same."""
-    if not chosen.stages and chosen.phase is Phase.READY:
+    if not chosen.stages and chosen.phase is PlanPhase.READY:
         return chosen
     would = f" This would be done: {chosen.why}" if chosen.stages else ""
     held = f"spec.paused is set: the operator reports and changes nothing.{would}"
@@ -68,15 +68,15 @@ def _after_its_objects(advice: Plan, wanted: Wanted) -> Plan:
 
 def _in_context(situation: Topology, chosen: Plan) -> Plan:
     """Pods that come and go because of a change are part of the change, not a degradation."""
-    if chosen.phase is not Phase.HEALING or not chosen.routine or chosen.losses:
+    if chosen.phase is not PlanPhase.HEALING or not chosen.routine or chosen.losses:
         return chosen
     if situation.observed.formed and situation.is_outage:
         return chosen  # what is not served is an outage, whatever else is in progress
     pods = [node.pod for node in situation.observed.nodes]
     if any(outdated(situation, pod) for pod in pods):
-        return replace(chosen, phase=Phase.UPDATING)
+        return replace(chosen, phase=PlanPhase.UPDATING)
     if situation.is_scaling:
-        return replace(chosen, phase=Phase.SCALING)
+        return replace(chosen, phase=PlanPhase.SCALING)
     return chosen
 
 
@@ -89,27 +89,27 @@ def _guarded(situation: Topology, guards: Guards, row: Row, chosen: Plan) -> Pla
     return replace(chosen, stages=(), blocked=chosen.blocked + messages, final=False)
 
 
-def _merge(said: list[Plan]) -> Plan:
+def _merge(plans: list[Plan]) -> Plan:
     """The last plan, with the reasons of all before it."""
-    if not said:
+    if not plans:
         return Plan()
-    last = said[-1]
+    last = plans[-1]
     blocked: dict[str, None] = {}
     losses: dict[Loss, None] = {}
-    for advice in said:
+    for advice in plans:
         blocked.update(dict.fromkeys(advice.blocked))
         losses.update(dict.fromkeys(advice.losses))
-    spans = [advice.again_after for advice in said if advice.again_after is not None]
-    phase = next((a.phase for a in said if a.phase is not Phase.READY), Phase.READY)
+    spans = [advice.again_after for advice in plans if advice.again_after is not None]
+    phase = next((a.phase for a in plans if a.phase is not PlanPhase.READY), PlanPhase.READY)
     return replace(
         last,
         blocked=tuple(blocked),
         losses=tuple(losses),
         phase=last.phase if last.stages else phase,
         again_after=min(spans) if spans else None,
-        stalled="; ".join(advice.stalled for advice in said if advice.stalled),
+        stalled="; ".join(advice.stalled for advice in plans if advice.stalled),
         count_strays_on=tuple(
-            dict.fromkeys(pod for advice in said for pod in advice.count_strays_on)
+            dict.fromkeys(pod for advice in plans for pod in advice.count_strays_on)
         ),
     )
 

@@ -1,9 +1,9 @@
 """What must be true right before each action, written once.
 
-A precondition is a pure function of an action and of `Facts` about the one or two things it acts
-on. The facts are made from an observation when a plan is checked, and from live answers when the
-executor is about to act, so that both use the same rule; simulations run the executor itself. What
-concerns the database as a whole is in `guards`.
+A precondition is a pure function of an action and of `ActionFacts`, about the one or two things it
+acts on. The facts are made from an observation when a plan is checked, and from live answers when
+the executor is about to act, so that both use the same rule; simulations run the executor itself.
+What concerns the database as a whole is in `guards`.
 
 A mode adds its actions by decorating functions with `precondition_of`; nothing else lists them.
 """
@@ -39,11 +39,11 @@ from .sentinels import SentinelView
 from .topology import Topology
 
 __all__ = [
+    "ActionFacts",
     "ClaimFacts",
-    "Facts",
     "FenceFacts",
     "PodFacts",
-    "Port",
+    "PortState",
     "ServerFacts",
     "WorkloadFacts",
     "claim_limitation",
@@ -98,7 +98,7 @@ class ClaimFacts(Struct, frozen=True):
     database: str
 
 
-class Facts(Struct, frozen=True):
+class ActionFacts(Struct, frozen=True):
     """What is known now of the things that an action names; None: it did not respond."""
 
     server: ServerFacts | None = None
@@ -108,7 +108,7 @@ class Facts(Struct, frozen=True):
     sentinels: tuple[SentinelView, ...] = ()  # those that an action asks before it is carried out
 
 
-class Port(Enum):
+class PortState(Enum):
     """The result of a connection to an address."""
 
     REFUSED = "refused"
@@ -119,7 +119,7 @@ class Port(Enum):
 class FenceFacts(Struct, frozen=True):
     """What is known of the old primary right before its replica is promoted."""
 
-    port: Port = Port.UNKNOWN
+    port: PortState = PortState.UNKNOWN
     error: str = ""
     pod: PodFacts | None = None  # None: the API has no such pod
     existing: tuple[str, ...] = ()  # of the pods that were not observed, those that exist
@@ -127,21 +127,21 @@ class FenceFacts(Struct, frozen=True):
 
 
 A = TypeVar("A", bound=Struct)
-_Check = Callable[[Any, Facts], str | None]
+_Check = Callable[[Any, ActionFacts], str | None]
 _CHECKS: dict[type[Struct], _Check] = {}
 
 
-def precondition_of(kind: type[A]) -> Callable[[Callable[[A, Facts], str | None]], _Check]:
+def precondition_of(kind: type[A]) -> Callable[[Callable[[A, ActionFacts], str | None]], _Check]:
     """Register the precondition of a kind of action."""
 
-    def register(check: Callable[[A, Facts], str | None]) -> _Check:
+    def register(check: Callable[[A, ActionFacts], str | None]) -> _Check:
         _CHECKS[kind] = check
         return check
 
     return register
 
 
-def precondition(action: Action, facts: Facts) -> str | None:
+def precondition(action: Action, facts: ActionFacts) -> str | None:
     """Why an action may not be carried out, or None when it may."""
     check = _CHECKS.get(type(action))
     return check(action, facts) if check is not None else None
@@ -162,7 +162,7 @@ def _unanswered(pod: str) -> str:
 
 
 @precondition_of(TuneForBootstrap)
-def _tune(action: TuneForBootstrap, facts: Facts) -> str | None:
+def _tune(action: TuneForBootstrap, facts: ActionFacts) -> str | None:
     if facts.server is None:
         return _unanswered(action.node.pod)
     if facts.server.slots or facts.server.keys:
@@ -171,7 +171,7 @@ def _tune(action: TuneForBootstrap, facts: Facts) -> str | None:
 
 
 @precondition_of(RaiseEpoch)
-def _raise_epoch(action: RaiseEpoch, facts: Facts) -> str | None:
+def _raise_epoch(action: RaiseEpoch, facts: ActionFacts) -> str | None:
     """A server that lost a slot without knowing it would take it back. I3"""
     if facts.server is None:
         return _unanswered(action.node.pod)
@@ -181,7 +181,7 @@ def _raise_epoch(action: RaiseEpoch, facts: Facts) -> str | None:
 
 
 @precondition_of(AssignSlots)
-def _assign(action: AssignSlots, facts: Facts) -> str | None:
+def _assign(action: AssignSlots, facts: ActionFacts) -> str | None:
     """Slots that another server owns, or that would hide keys, are not given out. I3"""
     server = facts.server
     if server is None:
@@ -195,7 +195,7 @@ def _assign(action: AssignSlots, facts: Facts) -> str | None:
 
 
 @precondition_of(UnassignSlots)
-def _unassign(action: UnassignSlots, facts: Facts) -> str | None:
+def _unassign(action: UnassignSlots, facts: ActionFacts) -> str | None:
     """A server does not give up slots of its own, nor those of an owner that is right. I3"""
     server = facts.server
     if server is None:
@@ -207,7 +207,7 @@ def _unassign(action: UnassignSlots, facts: Facts) -> str | None:
 
 
 @precondition_of(InheritSlots)
-def _inherit(action: InheritSlots, facts: Facts) -> str | None:
+def _inherit(action: InheritSlots, facts: ActionFacts) -> str | None:
     server = facts.server
     if server is None:
         return _unanswered(action.node.pod)
@@ -219,7 +219,7 @@ def _inherit(action: InheritSlots, facts: Facts) -> str | None:
 
 
 @precondition_of(Replicate)
-def _replicate(action: Replicate, facts: Facts) -> str | None:
+def _replicate(action: Replicate, facts: ActionFacts) -> str | None:
     """A server that becomes a replica drops its data, so it must have none of its own. I1"""
     server, pod = facts.server, action.node.pod
     if server is None:
@@ -236,7 +236,7 @@ def _replicate(action: Replicate, facts: Facts) -> str | None:
 
 
 @precondition_of(Forget)
-def _forget(action: Forget, facts: Facts) -> str | None:
+def _forget(action: Forget, facts: ActionFacts) -> str | None:
     """Owners of slots are forgotten only with slots that were given up. I3, I11"""
     server, pod = facts.server, action.node.pod
     if server is None:
@@ -252,7 +252,7 @@ def _forget(action: Forget, facts: Facts) -> str | None:
 
 
 @precondition_of(ResetEmptyNode)
-def _reset(action: ResetEmptyNode, facts: Facts) -> str | None:
+def _reset(action: ResetEmptyNode, facts: ActionFacts) -> str | None:
     if facts.server is None:
         return _unanswered(action.node.pod)
     if facts.server.keys:
@@ -261,7 +261,7 @@ def _reset(action: ResetEmptyNode, facts: Facts) -> str | None:
 
 
 @precondition_of(Failover)
-def _failover(action: Failover, facts: Facts) -> str | None:
+def _failover(action: Failover, facts: ActionFacts) -> str | None:
     """The replica still follows that primary and has not lost data since. I6"""
     server, pod = facts.server, action.node.pod
     if server is None:
@@ -316,9 +316,9 @@ def _not_empty(action: Failover | Promote, server: ServerFacts | None) -> str | 
 
 
 def _listening(pod: str, facts: FenceFacts) -> str | None:
-    if facts.port is Port.REFUSED:
+    if facts.port is PortState.REFUSED:
         return None
-    if facts.port is Port.ANSWERED:
+    if facts.port is PortState.ANSWERED:
         return f"{pod} responds again"
     return f"{pod} may be alive: {facts.error}"
 
@@ -327,7 +327,7 @@ def _listening(pod: str, facts: FenceFacts) -> str | None:
 
 
 @precondition_of(DeletePod)
-def _delete_pod(action: DeletePod, facts: Facts) -> str | None:
+def _delete_pod(action: DeletePod, facts: ActionFacts) -> str | None:
     """A server that responded must give the same answers now: it may have been promoted."""
     if facts.pod is not None and facts.pod.uid != action.uid:
         return f"{action.pod} was recreated meanwhile"
@@ -347,7 +347,7 @@ def _delete_pod(action: DeletePod, facts: Facts) -> str | None:
 
 
 @precondition_of(DiscardData)
-def _discard(action: DiscardData, facts: Facts) -> str | None:
+def _discard(action: DiscardData, facts: ActionFacts) -> str | None:
     """Files are deleted while their server is down and a primary holds the data. ST-07"""
     if facts.pod is not None and facts.pod.uid != action.uid:
         return f"{action.pod} was recreated meanwhile"
@@ -362,7 +362,7 @@ def _discard(action: DiscardData, facts: Facts) -> str | None:
 
 
 @precondition_of(ScaleWorkload)
-def _scale(action: ScaleWorkload, facts: Facts) -> str | None:
+def _scale(action: ScaleWorkload, facts: ActionFacts) -> str | None:
     found = facts.workload
     if found is None:
         return f"the StatefulSet of shard {action.shard} is gone"
@@ -372,7 +372,7 @@ def _scale(action: ScaleWorkload, facts: Facts) -> str | None:
 
 
 @precondition_of(DeleteWorkload)
-def _delete_workload(action: DeleteWorkload, facts: Facts) -> str | None:
+def _delete_workload(action: DeleteWorkload, facts: ActionFacts) -> str | None:
     if facts.workload is not None and facts.workload.uid != action.uid:
         return f"the StatefulSet of shard {action.shard} was recreated meanwhile"
     return None
@@ -408,7 +408,7 @@ def server_facts(seen: Seen) -> ServerFacts:
     )
 
 
-def facts_of(situation: Topology, action: Action) -> Facts:
+def facts_of(situation: Topology, action: Action) -> ActionFacts:
     """The facts that an observation has for an action."""
     match action:
         case DeletePod(uid=uid):
@@ -416,15 +416,15 @@ def facts_of(situation: Topology, action: Action) -> Facts:
         case DiscardData(uid=uid, data_holder=data_holder):
             found = situation.by_id.get(data_holder.id)
             server = server_facts(found) if found is not None else None
-            return Facts(server=server, pod=_of_pod(situation, uid).pod)
+            return ActionFacts(server=server, pod=_of_pod(situation, uid).pod)
         case ScaleWorkload(shard=shard) | DeleteWorkload(shard=shard):
             workload = situation.observed.workload(shard)
             if workload is None:
-                return Facts()
-            return Facts(workload=WorkloadFacts(workload.uid, workload.pods))
+                return ActionFacts()
+            return ActionFacts(workload=WorkloadFacts(workload.uid, workload.pods))
     place = getattr(action, "node", None)
     if not isinstance(place, At):
-        return Facts()
+        return ActionFacts()
     seen = next((n for n in situation.seen if n.pod.uid == place.uid and n.id == place.id), None)
     views = {
         node.pod.uid: node.view
@@ -432,17 +432,17 @@ def facts_of(situation: Topology, action: Action) -> Facts:
         if isinstance(node, SentinelSeen)
     }
     asked = (views.get(sentinel.uid) for sentinel in getattr(action, "sentinels", ()))
-    return Facts(
+    return ActionFacts(
         server=server_facts(seen) if seen is not None else None,
         sentinel=views.get(place.uid),
         sentinels=tuple(view for view in asked if view is not None),
     )
 
 
-def _of_pod(situation: Topology, uid: str) -> Facts:
+def _of_pod(situation: Topology, uid: str) -> ActionFacts:
     node = next((n for n in situation.observed.nodes if n.pod.uid == uid), None)
     if node is None:
-        return Facts()
+        return ActionFacts()
     up = not isinstance(node, Unreachable) and node.pod.ready
     server = server_facts(node) if isinstance(node, Seen) else None
-    return Facts(server=server, pod=PodFacts(node.pod.uid, ready=up))
+    return ActionFacts(server=server, pod=PodFacts(node.pod.uid, ready=up))

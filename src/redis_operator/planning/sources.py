@@ -8,10 +8,10 @@ from msgspec import Struct
 
 from .identity import ServerId
 
-__all__ = ["Filling", "Source", "SourceNode", "SourceSeen", "SourceSilent"]
+__all__ = ["ExternalSource", "Filling", "SourceNode", "SourceSeen", "SourceSilent"]
 
 
-class Source(Struct, frozen=True):
+class ExternalSource(Struct, frozen=True):
     """Where the server is, as pods reach it.
 
     With a `backup` it is the worker that reads it. The worker has no address until it runs, and

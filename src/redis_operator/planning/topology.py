@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from functools import cached_property
 
 from ..redis.slots import SlotSet
-from .advice import Phase, Plan, Wanted
+from .advice import Plan, PlanPhase, Wanted
 from .copies import Copy
 from .identity import Role, ServerId
 from .observed import Node, Observed, Pod, Seen, Unreachable, Workload
@@ -113,7 +113,7 @@ class Topology(ABC):
 
     @abstractmethod
     def hand_over(
-        self, leader: Seen, *, rule: str, why: str, phase: Phase, among: list[Seen]
+        self, leader: Seen, *, rule: str, why: str, phase: PlanPhase, among: list[Seen]
     ) -> Plan:
         """Promote the best of some replicas instead, without a loss; or say why not now."""
 

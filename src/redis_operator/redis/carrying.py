@@ -20,7 +20,7 @@ from .moving import Move, MoveError, Pace
 from .parsing import as_integer
 from .versions import Ability, can
 
-__all__ = ["Batch", "Carrier", "PlainCarrier", "ScriptCarrier", "load_script"]
+__all__ = ["BatchSize", "Carrier", "PlainCarrier", "ScriptCarrier", "load_script"]
 
 _TIMEOUT: Final = 5.0
 _SLOTS_PER_CALL: Final = 8
@@ -117,7 +117,7 @@ class ScriptCarrier:
         self._pace = pace
         self._digest = digest
         self._end = (move.target.host, move.target.port, pace.migrate_milliseconds)
-        self._batch = Batch(pace)
+        self._batch = BatchSize(pace)
 
     async def carry(self, slots: Sequence[int], carried: _Carried) -> None:
         """Move every key of these open slots to the target."""
@@ -137,7 +137,7 @@ class ScriptCarrier:
             carried(done, keys, size)
 
 
-class Batch:
+class BatchSize:
     """How much one MIGRATE moves: less while it takes too long, at least a quarter.
 
     Below that the time is the round trip to the target, which a smaller batch would not shorten.

@@ -41,7 +41,7 @@ from .resp import Argument, Reply
 from .slots import SLOTS, SlotSet
 
 __all__ = [
-    "FailoverMode",
+    "FailoverOption",
     "abort_failover",
     "acl_deluser",
     "acl_dryrun",
@@ -106,7 +106,7 @@ __all__ = [
 ]
 
 
-class FailoverMode(Enum):
+class FailoverOption(Enum):
     """The options of CLUSTER FAILOVER. The other two can lose acknowledged writes of a live
     primary."""
 
@@ -323,8 +323,8 @@ def slot_stats(
 def _slot_stats(reply: Reply) -> tuple[tuple[int, dict[str, int]], ...]:
     found = []
     for entry in as_list(reply):
-        slot, told = as_list(entry)
-        stats = {name: as_integer(value) for name, value in as_mapping(told).items()}
+        slot, values = as_list(entry)
+        stats = {name: as_integer(value) for name, value in as_mapping(values).items()}
         found.append((as_integer(slot), stats))
     return tuple(found)
 
@@ -391,7 +391,7 @@ def bump_epoch() -> Command[str]:
     return Command(("CLUSTER", "BUMPEPOCH"), as_text)
 
 
-def failover(mode: FailoverMode = FailoverMode.COORDINATED) -> Command[None]:
+def failover(mode: FailoverOption = FailoverOption.COORDINATED) -> Command[None]:
     """CLUSTER FAILOVER, to a replica. OK means started, not done: check ROLE. I6, I7"""
     words = (mode.value,) if mode.value else ()
     return Command(("CLUSTER", "FAILOVER", *words), as_ok)

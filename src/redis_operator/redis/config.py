@@ -16,8 +16,8 @@ from .values import canonical, parse_bytes
 from .versions import Version
 
 __all__ = [
+    "ConfigEffect",
     "Directive",
-    "Effect",
     "effect",
     "equivalent",
     "is_known",
@@ -35,7 +35,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "a": "\a"}
 
 
-class Effect(Enum):
+class ConfigEffect(Enum):
     """How a changed directive reaches a running server."""
 
     LIVE = "live"
@@ -66,13 +66,13 @@ def is_measured(version: Version) -> bool:
     return (version.engine, version.major, version.minor) in MEASURED
 
 
-def effect(name: str, version: Version) -> Effect:
+def effect(name: str, version: Version) -> ConfigEffect:
     """Whether a running server of this version accepts the directive by CONFIG SET."""
     low = name.lower()
     since = LIVE_SINCE.get((version.engine, low))
     if since is not None and (version.major, version.minor) >= since:
-        return Effect.LIVE
-    return Effect.RESTART if low in RESTART else Effect.LIVE
+        return ConfigEffect.LIVE
+    return ConfigEffect.RESTART if low in RESTART else ConfigEffect.LIVE
 
 
 def words_of(name: str, value: str) -> list[list[str]]:

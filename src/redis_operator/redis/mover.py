@@ -31,7 +31,7 @@ from .atomic import import_with_redis, migrate_with_valkey
 from .carrying import Carrier, PlainCarrier, ScriptCarrier, load_script
 from .command import Command, Link
 from .errors import RedisError, ReplyError
-from .moving import Method, Move, MoveError, Pace, Progress, choose_method, keys_of_a_job
+from .moving import Method, Move, MoveError, MoveProgress, Pace, choose_method, keys_of_a_job
 from .replies import ClusterNode
 from .slots import NO_SLOTS, SlotSet
 from .tally import count_keys
@@ -42,8 +42,8 @@ __all__ = [
     "Method",
     "Move",
     "MoveError",
+    "MoveProgress",
     "Pace",
-    "Progress",
     "choose_method",
     "known_of",
     "move_slots",
@@ -58,7 +58,7 @@ _SYNC_SECONDS: Final = 30.0
 _AGREE_SECONDS: Final = 10.0
 _LOOK_SECONDS: Final = 0.01
 _HEARD_SECONDS: Final = 10.0
-_OnProgress = Callable[[Progress], None]
+_OnProgress = Callable[[MoveProgress], None]
 
 
 async def preflight(target: Link, move: Move) -> str | None:
@@ -85,7 +85,7 @@ async def move_slots(
     pace: Pace | None = None,
     method: Method | None = None,
     on_progress: _OnProgress | None = None,
-) -> Progress:
+) -> MoveProgress:
     """Move slots, or finish a move that was begun; return what was done.
 
     `others` are further primaries, which are notified at once so that no client is redirected to
@@ -98,12 +98,12 @@ async def move_slots(
     chosen = method or choose_method(move.source.version, move.target.version)
     owned, taken = await _owned(source, target, move)
     await asyncio.gather(*(_imports_none(link, move.slots) for link in bystanders))
-    progress = Progress(slots_total=len(move.slots), slots_moved=taken)
+    progress = MoveProgress(slots_total=len(move.slots), slots_moved=taken)
     if chosen in (Method.VALKEY_ATOMIC, Method.REDIS_ATOMIC):
         left = _Left(owned, chosen, speed, tell)
         await _move_atomically(source, target, move, left)
         await _wait_agreed(target, move)
-        progress = Progress(slots_total=len(move.slots), slots_moved=move.slots)
+        progress = MoveProgress(slots_total=len(move.slots), slots_moved=move.slots)
         tell(progress)
         return progress
     reason = await preflight(target, move)
@@ -116,7 +116,7 @@ async def move_slots(
     return await hands.move(owned, progress, tell)
 
 
-def _tell_nobody(_: Progress) -> None:
+def _tell_nobody(_: MoveProgress) -> None:
     """Ignore the progress."""
 
 
@@ -164,7 +164,7 @@ async def _move_atomically(source: Link, target: Link, move: Move, left: _Left) 
             moved, refused = False, error
         if moved:
             slots -= part
-            left.tell(Progress(slots_total=len(move.slots), slots_moved=move.slots - slots))
+            left.tell(MoveProgress(slots_total=len(move.slots), slots_moved=move.slots - slots))
             continue
         # A job of an earlier attempt moved some of them meanwhile, or all.
         slots, _ = await _owned(source, target, move)
@@ -246,7 +246,7 @@ class _Hands:
     async def _at_target(self, asked: Sequence[Command[None]]) -> None:
         await run_on_all((self._target, *self.extra_links.target), asked)
 
-    async def move(self, slots: SlotSet, progress: Progress, tell: _OnProgress) -> Progress:
+    async def move(self, slots: SlotSet, progress: MoveProgress, tell: _OnProgress) -> MoveProgress:
         """Move groups of slots one after another."""
         carrier = await self._carrier()
         keys, size = progress.keys_moved, progress.bytes_moved
@@ -267,7 +267,7 @@ class _Hands:
             await self._wait_replicas()
             await self.close(group)
             moved, left = moved | group, left - group
-            progress = Progress(progress.slots_total, moved, keys, size)
+            progress = MoveProgress(progress.slots_total, moved, keys, size)
             tell(progress)
         return progress
 

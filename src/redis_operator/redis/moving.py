@@ -14,8 +14,8 @@ __all__ = [
     "Method",
     "Move",
     "MoveError",
+    "MoveProgress",
     "Pace",
-    "Progress",
     "Side",
     "choose_method",
     "keys_of_a_job",
@@ -102,7 +102,7 @@ def keys_of_a_job(pace: Pace, *, average_bytes: float, fork_microseconds: int) -
     return max(1, min(pace.job_keys, int(allowed / each)))
 
 
-class Progress(Struct, frozen=True):
+class MoveProgress(Struct, frozen=True):
     """How far a move has come."""
 
     slots_total: int

@@ -154,8 +154,8 @@ def hello(
     known; with a higher epoch than that of the receiver, it changes the primary.
     """
     (ip, port, id_), (host, primary_port) = sender, primary
-    said = f"{ip},{port},{id_},{epoch},{name},{host},{primary_port},{epoch}"
-    return Command(("PUBLISH", "__sentinel__:hello", said), as_integer)
+    hello = f"{ip},{port},{id_},{epoch},{name},{host},{primary_port},{epoch}"
+    return Command(("PUBLISH", "__sentinel__:hello", hello), as_integer)
 
 
 def vote(host: str, port: int, epoch: int, candidate: str) -> Command[Vote]:

@@ -17,9 +17,9 @@ __all__ = [
     "ALL_SLOTS",
     "NO_SLOTS",
     "SLOTS",
-    "Cut",
     "SlotMove",
     "SlotSet",
+    "SlotShare",
     "even_shares",
     "fewest_moves",
     "key_slot",
@@ -224,7 +224,7 @@ def slot_targets(
     return floor
 
 
-class Cut(Struct, frozen=True):
+class SlotShare(Struct, frozen=True):
     """A part of one owner's slots that another gets, before the slots are chosen."""
 
     source: str
@@ -239,7 +239,7 @@ class Cut(Struct, frozen=True):
 def fewest_moves(
     owned: Mapping[str, SlotSet],
     targets: Mapping[str, int],
-    choose: Callable[[Cut], SlotSet] = lambda cut: cut.usual,
+    choose: Callable[[SlotShare], SlotSet] = lambda cut: cut.usual,
 ) -> tuple[SlotMove, ...]:
     """Return the moves that give every owner its target: few pairs, whole ranges, from the edges.
 
@@ -261,7 +261,7 @@ def fewest_moves(
         source = max(surplus, key=lambda name: surplus[name])
         target = _best_receiver(surplus[source], deficit)
         count = min(surplus[source], deficit[target])
-        cut = Cut(
+        cut = SlotShare(
             source=source,
             target=target,
             owned=left[source],

@@ -11,7 +11,7 @@ from redis_operator.api.shape import Problem
 from redis_operator.redis.config import parse
 from redis_operator.redis.directives import WORDS_PER_LINE
 
-from .piece import Piece
+from .piece import SpecPiece
 
 __all__ = ["sentinel_lines", "server_lines"]
 
@@ -46,7 +46,7 @@ def _read(lines: Sequence[str], path: str) -> Iterator[_Line | Problem]:
                 yield _Line(place, name, " ".join(words))
 
 
-def server_lines(lines: Sequence[str], path: str, *, on_disk: bool) -> Piece:
+def server_lines(lines: Sequence[str], path: str, *, on_disk: bool) -> SpecPiece:
     """Return the fields for lines of redis.conf; `on_disk`: servers have a volume."""
     problems: list[Problem] = []
     found: dict[str, _Line] = {}
@@ -77,7 +77,7 @@ def server_lines(lines: Sequence[str], path: str, *, on_disk: bool) -> Piece:
         for name, line in found.items()
         if (field := _field_of(name))
     }
-    return Piece(spec=spec, problems=(*problems, *more), origins=origins)
+    return SpecPiece(spec=spec, problems=(*problems, *more), origins=origins)
 
 
 _FIELDS: Final = frozenset({"appendonly", "save"} | _WRITES | _LAG)
@@ -122,7 +122,7 @@ def _durability(
     return spec, tuple(problems)
 
 
-def sentinel_lines(lines: Sequence[str], path: str) -> Piece:
+def sentinel_lines(lines: Sequence[str], path: str) -> SpecPiece:
     """Return the fields for settings of Sentinel."""
     spec: dict[str, Any] = {}
     origins: dict[str, str] = {}
@@ -143,4 +143,4 @@ def sentinel_lines(lines: Sequence[str], path: str) -> Piece:
         else:
             spec[field] = int(line.value)
             origins[f"spec.sentinel.{field}"] = line.path
-    return Piece(spec=spec, problems=tuple(problems), origins=origins)
+    return SpecPiece(spec=spec, problems=tuple(problems), origins=origins)

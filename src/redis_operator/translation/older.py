@@ -121,8 +121,8 @@ def as_redis(converted: Converted) -> Converted:
 
 
 def _metadata(given: Any) -> dict[str, Any]:
-    told = given if isinstance(given, dict) else {}
-    metadata = {name: told[name] for name in _KEPT_METADATA if name in told}
+    metadata_given = given if isinstance(given, dict) else {}
+    metadata = {name: metadata_given[name] for name in _KEPT_METADATA if name in metadata_given}
     annotations = metadata.get("annotations")
     if isinstance(annotations, dict):
         kept = {name: value for name, value in annotations.items() if name != _LAST_APPLIED}
@@ -162,12 +162,12 @@ def _renamed(spec: dict[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
 def _with_our_labels(spec: dict[str, Any], name: str) -> list[str]:
     """Change selectors of the older operator's pods to the labels of this one; return the
     changes."""
-    told = []
+    warnings = []
     for part in ("redis", "sentinel"):
         for found in older_selectors(_part(spec, part), f"spec.{part}", name):
             found.holder["labelSelector"] = {"matchLabels": found.ours}
-            told.append(f"{found.path} picks the pods by the labels that they have now")
-    return told
+            warnings.append(f"{found.path} picks the pods by the labels that they have now")
+    return warnings
 
 
 def _prune(value: Any, schema: Schema, path: str) -> Iterator[Problem]:

@@ -10,10 +10,10 @@ from msgspec import Struct, field
 from redis_operator.api.redis import Resources
 from redis_operator.api.shape import Problem
 
-__all__ = ["Piece", "amounts", "join", "origin_of"]
+__all__ = ["SpecPiece", "amounts", "join", "origin_of"]
 
 
-class Piece(Struct, frozen=True):
+class SpecPiece(Struct, frozen=True):
     """Some fields of a spec."""
 
     spec: dict[str, Any] = field(default_factory=dict)
@@ -23,7 +23,7 @@ class Piece(Struct, frozen=True):
     )  # from a path of Redis to where it is said
 
 
-def join(pieces: Iterable[Piece]) -> Piece:
+def join(pieces: Iterable[SpecPiece]) -> SpecPiece:
     """Return all pieces as one; objects that several have are merged."""
     spec: dict[str, Any] = {}
     problems: list[Problem] = []
@@ -32,7 +32,7 @@ def join(pieces: Iterable[Piece]) -> Piece:
         _lay(spec, piece.spec)
         problems += piece.problems
         origins |= piece.origins
-    return Piece(spec=spec, problems=tuple(problems), origins=origins)
+    return SpecPiece(spec=spec, problems=tuple(problems), origins=origins)
 
 
 def _lay(below: dict[str, Any], above: dict[str, Any]) -> None:

@@ -7,14 +7,14 @@ from typing import Any, Final
 from redis_operator.api.redisfailover import RedisSettings
 from redis_operator.api.shape import Problem
 
-from .piece import Piece, join
+from .piece import SpecPiece, join
 
 __all__ = ["probes"]
 
 _TIMES: Final = ("initialDelaySeconds", "periodSeconds", "timeoutSeconds", "failureThreshold")
 
 
-def probes(redis: RedisSettings) -> Piece:
+def probes(redis: RedisSettings) -> SpecPiece:
     """Return the timings of all probes."""
     return join(
         (
@@ -25,7 +25,7 @@ def probes(redis: RedisSettings) -> Piece:
     )
 
 
-def _probe(probe: dict[str, Any], name: str, path: str) -> Piece:
+def _probe(probe: dict[str, Any], name: str, path: str) -> SpecPiece:
     times = {key: value for key, value in probe.items() if key in _TIMES and value is not None}
     problems = tuple(
         Problem(f"{path}.{key}", "the operator defines what a probe runs; keep only its timings")
@@ -33,4 +33,4 @@ def _probe(probe: dict[str, Any], name: str, path: str) -> Piece:
         if key not in _TIMES and value is not None and (key, value) != ("successThreshold", 1)
     )
     spec = {"pod": {"probes": {name: times}}} if times else {}
-    return Piece(spec=spec, problems=problems)
+    return SpecPiece(spec=spec, problems=problems)

@@ -10,7 +10,7 @@ from redis_operator.api.redisfailover import Exporter, RedisSettings, SentinelSe
 from redis_operator.api.shape import Problem
 
 from .lines import sentinel_lines
-from .piece import Piece, amounts
+from .piece import SpecPiece, amounts
 
 __all__ = ["context_problems", "sentinels"]
 
@@ -30,7 +30,7 @@ _FIXED: Final[Mapping[str, tuple[Any, ...]]] = {
 }
 
 
-def sentinels(wanted: SentinelSettings, servers: RedisSettings) -> Piece:
+def sentinels(wanted: SentinelSettings, servers: RedisSettings) -> SpecPiece:
     """Return the sentinels of a `Redis`."""
     lines = sentinel_lines(wanted.custom_config, f"{_PATH}.customConfig")
     quorum = wanted.quorum if wanted.quorum is not None else wanted.replicas // 2 + 1
@@ -43,7 +43,7 @@ def sentinels(wanted: SentinelSettings, servers: RedisSettings) -> Piece:
     if pod != _placement(servers):
         spec["pod"] = pod
     problems = (*lines.problems, *_problems(wanted, servers))
-    return Piece(spec={"sentinel": spec}, problems=problems, origins=lines.origins | _ORIGINS)
+    return SpecPiece(spec={"sentinel": spec}, problems=problems, origins=lines.origins | _ORIGINS)
 
 
 def _exporter(wanted: Exporter) -> dict[str, Any]:

@@ -27,13 +27,13 @@ from redis_operator.manifests.pod import RESTARTED_ANNOTATION
 from .images import engine_of, version_of
 from .labels import copied, pattern_problem
 from .lines import server_lines
-from .piece import Piece, amounts, join, origin_of
+from .piece import SpecPiece, amounts, join, origin_of
 from .probes import probes
 from .selectors import selector_problems
 from .sentinels import context_problems, sentinels
 from .volumes import volumes
 
-__all__ = ["FAILOVER_LABEL", "in_their_words", "origins_of", "redis_of", "told", "translate"]
+__all__ = ["FAILOVER_LABEL", "in_their_words", "origins_of", "redis_of", "translate", "with_origin"]
 
 FAILOVER_LABEL: Final = "redisoperator.dev/redisfailover"
 """Names the owner of a `Redis`: an orphaned one is found by it, or handed over."""
@@ -56,7 +56,7 @@ def translate(raw: dict[str, Any]) -> dict[str, Any] | tuple[Problem, ...]:
     if not isinstance(checked, Redis):
         # Where a field was refused, problems of the rest of it may be a consequence.
         paths = tuple(problem.path for problem in found)
-        more = (told(problem, whole.origins) for problem in checked)
+        more = (with_origin(problem, whole.origins) for problem in checked)
         found |= {problem for problem in more if not problem.path.startswith(paths)}
     return tuple(sorted(found))
 
@@ -96,7 +96,7 @@ def redis_of(failover: RedisFailover, spec: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def told(problem: Problem, origins: dict[str, str]) -> Problem:
+def with_origin(problem: Problem, origins: dict[str, str]) -> Problem:
     """Return a problem of the `Redis` with the path of the field that caused it."""
     known = _ORIGINS | origins
     text = in_their_words(problem.message, known)
@@ -105,10 +105,10 @@ def told(problem: Problem, origins: dict[str, str]) -> Problem:
     return Problem(origin_of(problem.path, known), text)
 
 
-def _pieces(failover: RedisFailover) -> Iterator[Piece]:
+def _pieces(failover: RedisFailover) -> Iterator[SpecPiece]:
     spec = failover.spec
     claim = spec.redis.storage.persistent_volume_claim
-    yield Piece(spec={"mode": "Failover", "replicas": spec.redis.replicas - 1})
+    yield SpecPiece(spec={"mode": "Failover", "replicas": spec.redis.replicas - 1})
     yield _image(spec.redis)
     yield server_lines(
         spec.redis.custom_config, "spec.redis.customConfig", on_disk=claim is not None
@@ -121,18 +121,18 @@ def _pieces(failover: RedisFailover) -> Iterator[Piece]:
     yield _labelled(failover)
     yield _selected(failover)
     if spec.redis.resources != Resources():
-        yield Piece(spec={"resources": amounts(spec.redis.resources)})
+        yield SpecPiece(spec={"resources": amounts(spec.redis.resources)})
     if spec.auth.secret_path:
-        yield Piece(spec={"auth": {"secretName": spec.auth.secret_path}})
+        yield SpecPiece(spec={"auth": {"secretName": spec.auth.secret_path}})
     if spec.bootstrap_node is not None:
         yield _source(spec.bootstrap_node, spec.auth)
     if spec.redis.service_annotations:
-        yield Piece(spec={"service": {"annotations": spec.redis.service_annotations}})
+        yield SpecPiece(spec={"service": {"annotations": spec.redis.service_annotations}})
     if spec.redis.disable_pod_disruption_budget:
-        yield Piece(spec={"disruptionBudget": {"enabled": False}})
+        yield SpecPiece(spec={"disruptionBudget": {"enabled": False}})
 
 
-def _source(node: BootstrapNode, auth: AuthSettings) -> Piece:
+def _source(node: BootstrapNode, auth: AuthSettings) -> SpecPiece:
     """Return the Redis to follow first; the servers' own password is used where none is given."""
     found: dict[str, Any] = {"host": node.host, "port": int(node.port)}
     if node.username:
@@ -142,14 +142,14 @@ def _source(node: BootstrapNode, auth: AuthSettings) -> Piece:
         found["passwordSecret"] = {"name": secret.name, "key": secret.key}
     elif auth.secret_path:
         found["passwordSecret"] = {"name": auth.secret_path, "key": "password"}
-    return Piece(spec={"bootstrap": {"fromRedis": found}})
+    return SpecPiece(spec={"bootstrap": {"fromRedis": found}})
 
 
-def _image(redis: RedisSettings) -> Piece:
+def _image(redis: RedisSettings) -> SpecPiece:
     """Return the engine and the version: by field, else by name and tag of the image."""
     if not redis.image:
         spec = {"engine": redis.engine.value} if redis.engine is not None else {}
-        return Piece(spec=spec | ({"version": redis.version} if redis.version else {}))
+        return SpecPiece(spec=spec | ({"version": redis.version} if redis.version else {}))
     engine, version = redis.engine or engine_of(redis.image), redis.version
     version = version or version_of(redis.image)
     problems = []
@@ -160,13 +160,13 @@ def _image(redis: RedisSettings) -> Piece:
         text = f"is needed: the tag of {redis.image} does not begin with a version like 7.2"
         problems.append(Problem("spec.redis.version", text))
     if engine is None or not version:
-        return Piece(problems=tuple(problems))
+        return SpecPiece(problems=tuple(problems))
     spec = {"engine": engine.value, "version": version, "image": redis.image}
     tagged = not redis.version
-    return Piece(spec=spec, origins={"spec.version": "spec.redis.image"} if tagged else {})
+    return SpecPiece(spec=spec, origins={"spec.version": "spec.redis.image"} if tagged else {})
 
 
-def _pod(redis: RedisSettings) -> Piece:
+def _pod(redis: RedisSettings) -> SpecPiece:
     given: dict[str, Any] = {
         "affinity": redis.affinity,
         "tolerations": redis.tolerations,
@@ -188,16 +188,16 @@ def _pod(redis: RedisSettings) -> Piece:
         pod["imagePullPolicy"] = redis.image_pull_policy.value
     path = "spec.redis.containerSecurityContext"
     problems = tuple(context_problems(redis.container_security_context, path))
-    return Piece(spec={"pod": pod} if pod else {}, problems=problems)
+    return SpecPiece(spec={"pod": pod} if pod else {}, problems=problems)
 
 
 def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def _exporter(exporter: Exporter) -> Piece:
+def _exporter(exporter: Exporter) -> SpecPiece:
     if not exporter.enabled:
-        return Piece()
+        return SpecPiece()
     found: dict[str, Any] = {"exporter": True}
     if exporter.image:
         found["exporterImage"] = exporter.image
@@ -207,7 +207,7 @@ def _exporter(exporter: Exporter) -> Piece:
         found["exporterArgs"] = list(exporter.args)
     if exporter.env:
         found["exporterEnv"] = list(exporter.env)
-    return Piece(spec={"monitoring": found})
+    return SpecPiece(spec={"monitoring": found})
 
 
 def _labels(failover: RedisFailover) -> dict[str, str]:
@@ -215,7 +215,7 @@ def _labels(failover: RedisFailover) -> dict[str, str]:
     return {name: value for name, value in found.items() if not name.startswith(_OURS)}
 
 
-def _selected(failover: RedisFailover) -> Piece:
+def _selected(failover: RedisFailover) -> SpecPiece:
     """Refuse selectors that were written for pods with other labels."""
     spec, name = failover.spec, failover.metadata.name
     problems: list[Problem] = []
@@ -225,19 +225,19 @@ def _selected(failover: RedisFailover) -> Piece:
             "topologySpreadConstraints": pods.topology_spread_constraints,
         }
         problems += selector_problems(given, f"spec.{part}", name)
-    return Piece(problems=tuple(problems))
+    return SpecPiece(problems=tuple(problems))
 
 
-def _labelled(failover: RedisFailover) -> Piece:
+def _labelled(failover: RedisFailover) -> SpecPiece:
     problems = tuple(
         Problem(f"spec.labelWhitelist[{index}]", text)
         for index, pattern in enumerate(failover.spec.label_whitelist)
         if (text := pattern_problem(pattern)) is not None
     )
     if problems:
-        return Piece(problems=problems)
+        return SpecPiece(problems=problems)
     labels = {n: v for n, v in _labels(failover).items() if not n.startswith(OUR_LABELS)}
-    return Piece(spec={"pod": {"labels": labels}} if labels else {})
+    return SpecPiece(spec={"pod": {"labels": labels}} if labels else {})
 
 
 _CLAIM: Final = "spec.redis.storage.persistentVolumeClaim"

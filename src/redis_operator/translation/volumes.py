@@ -8,14 +8,14 @@ from typing import Any, Final
 from redis_operator.api.redisfailover import ClaimTemplate, ServerStorage
 from redis_operator.api.shape import Problem
 
-from .piece import Piece
+from .piece import SpecPiece
 
 __all__ = ["volumes"]
 
 _EMPTY: Final = "is not followed: data is in memory, and the folder of a pod has no options"
 
 
-def volumes(storage: ServerStorage, path: str) -> Piece:
+def volumes(storage: ServerStorage, path: str) -> SpecPiece:
     """Return the storage of a `Redis`."""
     claim = storage.persistent_volume_claim
     problems = [Problem(f"{path}.emptyDir.{name}", _EMPTY) for name in storage.empty_dir or {}]
@@ -23,7 +23,7 @@ def volumes(storage: ServerStorage, path: str) -> Piece:
         if storage.keep_after_deletion:
             text = "there is no volume that could be kept: data is in memory; remove it"
             problems.append(Problem(f"{path}.keepAfterDeletion", text))
-        return Piece(problems=tuple(problems))
+        return SpecPiece(problems=tuple(problems))
     place = f"{path}.persistentVolumeClaim"
     if storage.empty_dir is not None:
         problems.append(Problem(f"{path}.emptyDir", f"use it or {place}, not both"))
@@ -38,7 +38,7 @@ def volumes(storage: ServerStorage, path: str) -> Piece:
     found: dict[str, Any] = {"storage": spec}
     if storage.keep_after_deletion:
         found["deletion"] = {"policy": "Retain"}
-    return Piece(spec=found, problems=tuple(problems))
+    return SpecPiece(spec=found, problems=tuple(problems))
 
 
 def _claim_problems(claim: ClaimTemplate, path: str) -> Iterator[Problem]:

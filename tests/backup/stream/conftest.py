@@ -14,7 +14,7 @@ from redis_operator.backup.store import Shelf, open_shelf
 from redis_operator.backup.stream.archiver import Archiver, Limits, Shard
 from redis_operator.backup.stream.catalogue import Catalogue, read_catalogue
 from redis_operator.backup.stream.feed import feed
-from redis_operator.backup.stream.plan import Plan
+from redis_operator.backup.stream.plan import ReplayPlan
 from redis_operator.backup.task import Source, Store
 from redis_operator.manifests.users import BACKUP_RULES
 from redis_testing.servers import EngineBinary, Server, Servers
@@ -203,7 +203,7 @@ async def digest(server: Server) -> tuple[object, ...]:
     return tuple(await speak(server, *lines))
 
 
-async def fed(engine: EngineBinary, folder: Path, plan: Plan) -> tuple[Server, Servers]:
+async def fed(engine: EngineBinary, folder: Path, plan: ReplayPlan) -> tuple[Server, Servers]:
     """Return a new server that was fed; the caller ends it with its group."""
     debug = {"enable-debug-command": "yes"} if engine.version.major >= 7 else {}
     servers = Servers(engine, options=debug)

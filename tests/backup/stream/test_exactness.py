@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from redis_operator.backup.stream.plan import At, Bound, chain, cut_at
+from redis_operator.backup.stream.plan import AtTime, Bound, chain, cut_at
 from redis_operator.backup.stream.records import Owned, Sample
 from redis_operator.backup.stream.sampler import Asked
 from redis_operator.backup.stream.samples import Samples
@@ -78,9 +78,9 @@ def test_a_restore_is_off_by_the_distance_of_two_samples_at_most(
     def reached(moment: int) -> int:
         return max((offset for when, offset in history if when <= moment), default=0)
 
-    early = cut_at(At(time), spans).offset
+    early = cut_at(AtTime(time), spans).offset
     assert reached(time - 101 * MS) <= early <= reached(time)
-    after = cut_at(At(time, Bound.INCLUDE), spans).offset
+    after = cut_at(AtTime(time, Bound.INCLUDE), spans).offset
     assert reached(time) <= after <= reached(time + 101 * MS)
 
 

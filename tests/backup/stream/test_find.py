@@ -13,7 +13,7 @@ from redis_operator.backup.store import Shelf, open_shelf
 from redis_operator.backup.stream.catalogue import read_catalogue
 from redis_operator.backup.stream.find import find_plan, find_window
 from redis_operator.backup.stream.outline import read_outline
-from redis_operator.backup.stream.plan import At, NotArchived
+from redis_operator.backup.stream.plan import AtTime, NotArchived
 from redis_operator.backup.stream.prune import keep_after, prune
 from redis_operator.backup.stream.records import (
     Base,
@@ -80,10 +80,10 @@ async def test_a_time_is_found_whatever_the_clock_of_the_worker_says(
     await stored(shelf, segments, [base_of(1, skew=given), base_of(30, skew=given)])
     catalogue = await read_catalogue(shelf)
     moment = NOON + 201_020_000
-    found = await find_plan(catalogue, At(moment))
+    found = await find_plan(catalogue, AtTime(moment))
     assert (found.base.number, found.cut.reached) == (1, NOON + 201_000_000)
     assert found.cut.passed == NOON + 201_050_000
-    found = await find_plan(catalogue, At(NOON + 401_020_000))
+    found = await find_plan(catalogue, AtTime(NOON + 401_020_000))
     assert (found.base.number, found.cut.reached) == (30, NOON + 401_000_000)
 
 
@@ -161,9 +161,9 @@ async def test_the_window_is_the_same_from_manifests_of_which_little_is_kept(
     assert "segment-00000030.json is damaged" in gap.reason
     catalogue = await read_catalogue(shelf)
     with pytest.raises(NotArchived, match="is later than what the archive has"):
-        await find_plan(catalogue, At(NOON + 2 * HOUR))
+        await find_plan(catalogue, AtTime(NOON + 2 * HOUR))
     for number in (10, 50):  # a search passes what is damaged, and what is needed is whole
-        found = await find_plan(catalogue, At(NOON + number * 10 * SECOND + 20_000))
+        found = await find_plan(catalogue, AtTime(NOON + number * 10 * SECOND + 20_000))
         assert found.cut.reached == NOON + number * 10 * SECOND
     with pytest.raises((NotArchived, Damaged), match="segment-00000030"):
-        await find_plan(catalogue, At(NOON + 355 * SECOND))
+        await find_plan(catalogue, AtTime(NOON + 355 * SECOND))

@@ -10,23 +10,23 @@ from collections.abc import Iterator
 import pytest
 
 from redis_operator.backup.errors import SourceError
-from redis_operator.backup.stream.link import Link
+from redis_operator.backup.stream.link import StreamLink
 from redis_operator.backup.task import Source
 
 SHORT = 0.005  # seconds
 
 
 @pytest.fixture
-def ends() -> Iterator[tuple[Link, socket.socket]]:
+def ends() -> Iterator[tuple[StreamLink, socket.socket]]:
     ours, server = socket.socketpair()
     ours.setblocking(False)
-    link = Link(Source("pod", "host"), "a", 1, ours, b"", silent=True)
+    link = StreamLink(Source("pod", "host"), "a", 1, ours, b"", silent=True)
     yield link, server
     link.close()
     server.close()
 
 
-async def read_all(link: Link) -> bytes:
+async def read_all(link: StreamLink) -> bytes:
     found = b""
     while piece := await link.read(timeout=SHORT):
         found += piece
@@ -34,7 +34,7 @@ async def read_all(link: Link) -> bytes:
 
 
 async def test_what_arrives_when_the_time_of_a_read_is_over_is_not_lost(
-    ends: tuple[Link, socket.socket],
+    ends: tuple[StreamLink, socket.socket],
 ) -> None:
     """A worker without a processor for a while finds both: bytes, and that its time is over."""
     link, server = ends
@@ -51,7 +51,7 @@ async def test_what_arrives_when_the_time_of_a_read_is_over_is_not_lost(
 
 @pytest.mark.parametrize("turns", range(1, 5))
 async def test_a_reader_that_is_cancelled_leaves_what_has_arrived_to_the_next(
-    ends: tuple[Link, socket.socket], turns: int
+    ends: tuple[StreamLink, socket.socket], turns: int
 ) -> None:
     link, server = ends
     reading = asyncio.create_task(link.read(timeout=60))
@@ -66,7 +66,7 @@ async def test_a_reader_that_is_cancelled_leaves_what_has_arrived_to_the_next(
 
 
 async def test_nothing_is_an_empty_read_and_the_end_an_error(
-    ends: tuple[Link, socket.socket],
+    ends: tuple[StreamLink, socket.socket],
 ) -> None:
     link, server = ends
     assert await link.read(timeout=SHORT) == b""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from redis_operator.backup.manifest import StoredPart
-from redis_operator.backup.stream.plan import At, NotArchived, Offset, chain, plan
+from redis_operator.backup.stream.plan import AtTime, NotArchived, Offset, chain, plan
 from redis_operator.backup.stream.records import Base, Sample, Segment
 
 
@@ -58,7 +58,7 @@ LOST = [  # 201 to 300 were acknowledged and lost: the new history leaves the ol
 
 def test_a_base_among_lost_writes_is_never_begun_with() -> None:
     bases = [base(1, 100), base(3, 250), base(4, 300)]
-    found = plan(At(400_000_000), bases, [*LOST, segment(6, 401, 500, history="b")])
+    found = plan(AtTime(400_000_000), bases, [*LOST, segment(6, 401, 500, history="b")])
     assert found.base.part.offset == 100
     assert [span.until for span in found.spans] == [200, 200, 200, 200, 400]
 

@@ -16,7 +16,7 @@ from redis_operator.backup.stream.follow import (
     choose,
 )
 from redis_operator.backup.stream.patience import Patience
-from redis_operator.backup.stream.proof import Verdict, judge
+from redis_operator.backup.stream.proof import OffsetVerdict, judge
 from redis_operator.backup.stream.rewrite import absolute
 from redis_operator.backup.stream.scan import Scanner, StreamDamaged
 from redis_operator.backup.stream.sealing import Growing
@@ -204,16 +204,16 @@ def test_each_failure_that_cost_a_fork_is_followed_by_a_longer_pause() -> None:
 @pytest.mark.parametrize(
     ("before", "received", "after", "verdict"),
     [
-        pytest.param(10, 10, 10, Verdict.EQUAL, id="all has arrived"),
-        pytest.param(10, 8, 10, Verdict.LATE, id="some is on the way, or lost"),
-        pytest.param(10, 10, 12, Verdict.BUSY, id="written meanwhile"),
-        pytest.param(10, 11, 12, Verdict.BUSY, id="written meanwhile, and some of it here"),
-        pytest.param(10, 11, 10, Verdict.DIFFERENT, id="more than was sent"),
-        pytest.param(10, 13, 12, Verdict.DIFFERENT, id="more than was sent meanwhile"),
+        pytest.param(10, 10, 10, OffsetVerdict.EQUAL, id="all has arrived"),
+        pytest.param(10, 8, 10, OffsetVerdict.LATE, id="some is on the way, or lost"),
+        pytest.param(10, 10, 12, OffsetVerdict.BUSY, id="written meanwhile"),
+        pytest.param(10, 11, 12, OffsetVerdict.BUSY, id="written meanwhile, and some of it here"),
+        pytest.param(10, 11, 10, OffsetVerdict.DIFFERENT, id="more than was sent"),
+        pytest.param(10, 13, 12, OffsetVerdict.DIFFERENT, id="more than was sent meanwhile"),
     ],
 )
 def test_what_has_arrived_is_compared_with_the_offset_of_the_server(
-    before: int, received: int, after: int, verdict: Verdict
+    before: int, received: int, after: int, verdict: OffsetVerdict
 ) -> None:
     assert judge(before, received, after) is verdict
 

@@ -20,7 +20,7 @@ from redis_operator.backup.store import Shelf, open_shelf
 from redis_operator.backup.stream.catalogue import read_catalogue
 from redis_operator.backup.stream.plan import text_of
 from redis_operator.backup.stream.run import archive
-from redis_operator.backup.task import ArchiveTask, Store, Told
+from redis_operator.backup.task import ArchiverReport, ArchiveTask, Store
 from redis_operator.operator.backups import workers
 from redis_testing.servers import find_engines
 
@@ -45,12 +45,12 @@ class Work:
         partial.write_text(text)
         partial.replace(self.folder / name)
 
-    async def told(self) -> dict[str, Told]:
+    async def told(self) -> dict[str, ArchiverReport]:
         return await workers.ask_archiver(self.host) or {}
 
-    async def until(self, *names: str) -> dict[str, Told]:
+    async def until(self, *names: str) -> dict[str, ArchiverReport]:
         """Wait until these shards, and no others, are attached to and have a base."""
-        found: dict[str, Told] = {}
+        found: dict[str, ArchiverReport] = {}
 
         async def holds() -> bool:
             assert not self.task.done()

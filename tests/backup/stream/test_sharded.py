@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from redis_operator.backup.stream.plan import At, Bound, NotArchived, Span, cut_at
+from redis_operator.backup.stream.plan import AtTime, Bound, NotArchived, Span, cut_at
 from redis_operator.backup.stream.records import Owned, PointMark, Sample, Segment
 from redis_operator.backup.stream.sharded import Share, plan_point, plan_shards
 from redis_operator.redis.slots import SlotSet
@@ -237,7 +237,7 @@ def test_a_lean_manifest_is_cut_in_the_same_place_by_a_later_time() -> None:
         [Span(one, one.last) for one in (first, follows)] for first in (before.segment, lean)
     )
     time = NOON + 20 * SECOND
-    assert cut_at(At(time), short) == cut_at(At(time), whole)
+    assert cut_at(AtTime(time), short) == cut_at(AtTime(time), whole)
     assert plan_shards(time, {"a": short}) == plan_shards(time, {"a": whole})
     assert (len(lean.samples), len(lean.owned), lean.index) == (1, 1, ())
 

@@ -25,7 +25,7 @@ from pair_of_servers import eventually, speak
 from redis_operator.backup.stream.archiver import Archiver
 from redis_operator.backup.stream.catalogue import read_catalogue
 from redis_operator.backup.stream.find import find_plan, find_window
-from redis_operator.backup.stream.plan import At, Offset
+from redis_operator.backup.stream.plan import AtTime, Offset
 from redis_testing.servers import EngineBinary, Server
 
 pytestmark = pytest.mark.servers
@@ -102,7 +102,7 @@ async def test_a_single_replica_that_starts_over_leaves_no_gap(
         )
         async with servers:
             assert await digest(server) == now
-        server, servers = await fed(engine, tmp_path, await find_plan(catalogue, At(between)))
+        server, servers = await fed(engine, tmp_path, await find_plan(catalogue, AtTime(between)))
         async with servers:  # a time at which no worker was attached
             assert await speak(server, ("GET", "b"), ("GET", "c")) == [b"200", None]
 
@@ -134,7 +134,7 @@ async def test_a_failover_to_the_single_replica_leaves_no_gap(
         )
         async with servers:
             assert await digest(server) == now
-        server, servers = await fed(engine, tmp_path, await find_plan(catalogue, At(between)))
+        server, servers = await fed(engine, tmp_path, await find_plan(catalogue, AtTime(between)))
         async with servers:
             assert await speak(server, ("GET", "a"), ("GET", "b")) == [b"200", b"200"]
 
@@ -162,7 +162,7 @@ async def test_a_shard_without_writes_can_be_gone_back_to_without_a_byte(
         segments = await catalogue.segments(1, listed.segments)
         assert any(segment.size == 0 for segment in segments)
         assert all(after.first == before.last + 1 for before, after in pairwise(segments))
-        found = await find_plan(catalogue, At(moment))
+        found = await find_plan(catalogue, AtTime(moment))
         assert found.cut.offset == end
         server, servers = await fed(engine, tmp_path, found)
         async with servers:

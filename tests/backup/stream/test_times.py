@@ -25,7 +25,7 @@ from backup.stream.conftest import (
 from pair_of_servers import eventually, speak
 from redis_operator.backup.stream.catalogue import read_catalogue
 from redis_operator.backup.stream.find import find_plan, find_window
-from redis_operator.backup.stream.plan import At, Bound, NotArchived, Offset
+from redis_operator.backup.stream.plan import AtTime, Bound, NotArchived, Offset
 from redis_testing.servers import EngineBinary, Server
 
 pytestmark = pytest.mark.servers
@@ -70,16 +70,16 @@ async def test_a_restore_to_a_time_is_bounded_on_the_side_that_was_chosen(
         for before, moment, _ in (marks[10], marks[20], marks[29]):
             found = {}
             for bound in Bound:
-                plan = await find_plan(catalogue, At(moment, bound))
+                plan = await find_plan(catalogue, AtTime(moment, bound))
                 server, servers = await fed(engine, tmp_path, plan)
                 async with servers:
                     [value] = await speak(server, ("GET", "n"))
                     found[bound] = int(value or 0)  # type: ignore[call-overload]
             assert found[Bound.NOT_AFTER] <= before <= found[Bound.INCLUDE]
         with pytest.raises(NotArchived, match="is before what the archive has"):
-            await find_plan(catalogue, At(window.oldest - 3_600_000_000))
+            await find_plan(catalogue, AtTime(window.oldest - 3_600_000_000))
         with pytest.raises(NotArchived, match="is later than what the archive has"):
-            await find_plan(catalogue, At(window.newest + 3_600_000_000))
+            await find_plan(catalogue, AtTime(window.newest + 3_600_000_000))
 
 
 async def test_a_cut_within_a_transaction_goes_back_to_its_beginning(

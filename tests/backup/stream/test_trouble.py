@@ -33,7 +33,7 @@ from redis_operator.backup.stream.catalogue import read_catalogue
 from redis_operator.backup.stream.feed import FeedError, feed
 from redis_operator.backup.stream.find import find_plan, find_window
 from redis_operator.backup.stream.outline import read_outline
-from redis_operator.backup.stream.plan import At, NotArchived, Offset, Plan
+from redis_operator.backup.stream.plan import AtTime, NotArchived, Offset, ReplayPlan
 from redis_operator.backup.stream.records import segment_names
 from redis_operator.backup.stream.spool import Superseded
 from redis_testing.servers import EngineBinary, Server, Servers, find_engines
@@ -66,7 +66,7 @@ async def write(server: Server, count: int = 200, size: int = 10) -> int:
     return await offset_of(server)
 
 
-async def whole_plan(folder: Path, primary: Server) -> Plan:
+async def whole_plan(folder: Path, primary: Server) -> ReplayPlan:
     told = await info(primary)
     catalogue = await read_catalogue(shelf_in(folder))
     newest = await catalogue.newest()
@@ -274,7 +274,7 @@ async def test_a_damaged_base_is_followed_by_another_one(tmp_path: Path) -> None
         damaged.write_bytes(b"")
         catalogue = await read_catalogue(shelf_in(tmp_path))
         with pytest.raises(NotArchived, match=r"base-00000001\.json is damaged"):
-            await find_plan(catalogue, At(time.time_ns() // 1000))
+            await find_plan(catalogue, AtTime(time.time_ns() // 1000))
         async with running(archiver_of(shard, tmp_path)):
 
             async def again() -> bool:

@@ -34,7 +34,7 @@ from redis_operator.backup.stream.find import find_plan
 from redis_operator.backup.stream.plan import NotArchived, Offset
 from redis_operator.backup.stream.prune import prune
 from redis_operator.backup.stream.run import archive
-from redis_operator.backup.stream.status import Told
+from redis_operator.backup.stream.status import ArchiverReport
 from redis_operator.backup.stream.until import wanted_of
 from redis_operator.backup.stream.work import mark, serve_until, tell_window
 from redis_operator.backup.task import (
@@ -60,12 +60,12 @@ def shard_task(shard: Replicated) -> ShardTask:
     return ShardTask("server-0", shard.sources())
 
 
-async def told_at(host: str, port: int) -> dict[str, Told]:
+async def told_at(host: str, port: int) -> dict[str, ArchiverReport]:
     reader, writer = await asyncio.open_connection(host, port)
     writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
     answer = await reader.read()
     writer.close()
-    return msgspec.json.decode(answer.partition(b"\r\n\r\n")[2], type=dict[str, Told])
+    return msgspec.json.decode(answer.partition(b"\r\n\r\n")[2], type=dict[str, ArchiverReport])
 
 
 @contextlib.asynccontextmanager

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from e2e.harness import until
-from redis_operator.cli.application import Report
+from redis_operator.cli.application import ApplicationReport
 
 pytestmark = pytest.mark.e2e
 
 
-async def _crash_a_primary(database: Any) -> tuple[Any, str, Report]:
+async def _crash_a_primary(database: Any) -> tuple[Any, str, ApplicationReport]:
     """Crash a primary under load; return the database, the victim, and what was noticed."""
     cache = await database()
     await cache.wait_ready()

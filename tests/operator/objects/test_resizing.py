@@ -17,7 +17,7 @@ from redis_operator.operator.objects.actions import ClusterObjects
 from redis_operator.operator.objects.resizing import Resizing
 from redis_operator.planning.actions import ResizePod
 from redis_operator.planning.observed import Pod, Workload
-from redis_operator.planning.preconditions import Facts
+from redis_operator.planning.preconditions import ActionFacts
 
 OLD, NEW = (("limits.memory", "1Gi"),), (("limits.memory", "2Gi"),)
 POD = Pod("cache-0-1", "u1", 0, 1, shape="s", resources=OLD)
@@ -75,7 +75,7 @@ async def resize(server: Answers, action: ResizePod) -> None:
     objects = ClusterObjects(
         Client(server), "prod", "cache", None, layout=CLUSTER, keep_claims=True
     )  # type: ignore[arg-type]
-    await objects.effects()[ResizePod].do(action, Facts())
+    await objects.effects()[ResizePod].do(action, ActionFacts())
 
 
 async def test_only_the_server_of_exactly_that_pod_is_resized() -> None:

@@ -12,7 +12,7 @@ from tests.operator.scripted import Host, Network, error, role
 
 from redis_operator.api.redis import Redis
 from redis_operator.api.validation import load
-from redis_operator.manifests.facts import Facts, Filling, Passwords, SourceLogin
+from redis_operator.manifests.facts import Facts, FillingFacts, Passwords, SourceLogin
 from redis_operator.manifests.users import FAILOVER_USERS, SENTINEL_USERS, password_hash, rules_of
 from redis_operator.operator.servers.links import Links, Target
 from redis_operator.operator.servers.logins import SERVER_PASSWORD, Logins
@@ -209,7 +209,7 @@ def test_a_server_that_hangs_costs_five_seconds(place: Place) -> None:
 
 # While a database is filled
 
-FILLED = replace(FACTS, filling=Filling("backup"))
+FILLED = replace(FACTS, filling=FillingFacts("backup"))
 
 
 def test_clients_are_shut_out_before_a_worker_may_do_more(place: Place) -> None:
@@ -231,11 +231,11 @@ def test_clients_are_let_in_after_a_worker_may_do_less(place: Place) -> None:
 def test_a_worker_may_empty_a_database_only_where_its_data_are_replaced(place: Place) -> None:
     place.apply(FILLED)
     assert not [line for line in place.changes() if "flushall" in line and "replication" in line]
-    place.apply(replace(FACTS, filling=Filling("backup", empties=True)))
+    place.apply(replace(FACTS, filling=FillingFacts("backup", empties=True)))
     assert [line for line in place.changes() if "+flushall" in line and "replication" in line]
 
 
-PROVEN = replace(FACTS, filling=Filling("backup", closing=True))
+PROVEN = replace(FACTS, filling=FillingFacts("backup", closing=True))
 
 
 def shutting(place: Place, *, loads: bool) -> None:

@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from redis_operator.backup.empty import empty
 from redis_operator.backup.errors import TargetError
-from redis_operator.backup.link import Link, connect
-from redis_operator.backup.loader import told_of
+from redis_operator.backup.link import CommandLink, connect
+from redis_operator.backup.loader import info_fields
 from redis_operator.backup.replica import Login
-from redis_operator.backup.task import Target
+from redis_operator.backup.task import FillTarget
 from redis_operator.manifests.facts import Passwords
 from redis_operator.manifests.users import (
     BACKUP,
@@ -179,7 +179,7 @@ async def test_a_client_that_is_connected_is_shut_out_too_and_a_worker_may_drop_
             await worker.ask("FLUSHALL", "ASYNC")
 
         await tell(filling=True, emptying=True)
-        target = Target("pod", **place, replication_id=await history(worker))
+        target = FillTarget("pod", **place, replication_id=await history(worker))
         with pytest.raises(TargetError, match="not the primary any more"):
             await empty([replace(target, replication_id="0" * 40)], Login("replication", "c"))
         assert (await server.ask(commands.dbsize())) == [1]
@@ -196,8 +196,8 @@ async def test_a_client_that_is_connected_is_shut_out_too_and_a_worker_may_drop_
         again.close()
 
 
-async def history(worker: Link) -> str:
-    return told_of(await worker.ask("INFO", "replication"))["master_replid"]
+async def history(worker: CommandLink) -> str:
+    return info_fields(await worker.ask("INFO", "replication"))["master_replid"]
 
 
 def test_clients_are_let_in_after_a_worker_has_lost_its_rights() -> None:

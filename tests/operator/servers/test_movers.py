@@ -13,7 +13,7 @@ from redis_operator.planning.at import At
 from redis_operator.planning.cluster.actions import RescueKeys
 from redis_operator.planning.clusters import Moving
 from redis_operator.planning.identity import NodeId
-from redis_operator.redis.moving import Progress
+from redis_operator.redis.moving import MoveProgress
 from redis_operator.redis.slots import SlotSet
 
 KEY: Key = ("default", "db")
@@ -87,7 +87,7 @@ def test_a_move_that_stands_still_tells_the_same_all_the_time() -> None:
 
         async def work(journey: Any) -> None:
             await asyncio.sleep(10.0)
-            journey.note(Progress(100, SlotSet(range(50))))
+            journey.note(MoveProgress(100, SlotSet(range(50))))
             await asyncio.sleep(1000.0)
 
         movers.start(KEY, Moving(HERE, THERE, SlotSet(range(100))), work)

@@ -55,7 +55,7 @@ async def test_two_who_ask_for_a_failover_at_once_make_one_primary_and_lose_noth
         operator = Actions(database.links, database.targets(), database)
         host = next(s for s in members if s.address.host == replica.pod.ip)
         async with await host.connect() as hook:
-            plain = commands.failover(commands.FailoverMode.COORDINATED)
+            plain = commands.failover(commands.FailoverOption.COORDINATED)
             _, told = await asyncio.gather(carry_out(operator.effects(), asked), _ask(hook, plain))
             assert told == "OK" or "should send CLUSTER FAILOVER to a replica" in told
             await carry_out(operator.effects(), asked)  # and once more: it is done

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from redis_operator.api.redis import Redis
 from redis_operator.api.redisbackupschedule import RedisBackupSchedule
 from redis_operator.api.redisbackupschedule_validation import load_schedule
-from redis_operator.backup.task import Told, ToldGap
+from redis_operator.backup.task import ArchiverReport, ReportedGap
 from redis_operator.planning.backups.archives import (
     ARCHIVING,
     BASE_ANNOTATION,
@@ -100,10 +100,10 @@ def database(*, status: dict[str, Any] | None = None, **spec: Any) -> Redis:
     return msgspec.convert(raw, Redis)
 
 
-def told(*, newest: int = 5, oldest: int = 3600, **more: Any) -> Told:
+def told(*, newest: int = 5, oldest: int = 3600, **more: Any) -> ArchiverReport:
     """Return what a worker says: so many seconds ago."""
     now = int(NOW.timestamp() * 1e6)
-    base = Told(
+    base = ArchiverReport(
         attached="cache-0-2",
         line=1,
         oldest=now - oldest * 1_000_000,
@@ -272,7 +272,7 @@ def test_a_base_is_wanted_when_a_backup_was_due_and_on_request(
     assert archive.base == base
 
 
-def answered(**shards: Told) -> ArchiverSeen:
+def answered(**shards: ArchiverReport) -> ArchiverSeen:
     named = {name.replace("_", "-"): one for name, one in shards.items()}
     return replace(RUNNING, asked=True, told=named)
 
@@ -350,7 +350,7 @@ def test_an_archive_that_falls_behind_says_why() -> None:
 
 def test_a_gap_is_told_once() -> None:
     now = int(NOW.timestamp() * 1e6)
-    gap = ToldGap(now - 90_000_000, now - 60_000_000, "repl-backlog-size is too small")
+    gap = ReportedGap(now - 90_000_000, now - 60_000_000, "repl-backlog-size is too small")
     seen = answered(server_0=told(gaps=(gap,)))
     known = with_window(database())
     found = plan(database(), seen, wanted=known)

@@ -16,7 +16,7 @@ from redis_operator.api.redis import Mode, Redis
 from redis_operator.api.redisbackup import BackupPhase, RedisBackup
 from redis_operator.api.redisbackupschedule import BackupRetention
 from redis_operator.api.redisrestore import KEPT_LABEL
-from redis_operator.backup.task import Progress, Source
+from redis_operator.backup.task import Source, WorkerProgress
 from redis_operator.planning.backups.attempts import State, Worker
 from redis_operator.planning.backups.backup import is_due, plan_backup
 from redis_operator.planning.backups.restores import is_same_store
@@ -169,7 +169,9 @@ def test_progress_is_that_of_the_present_attempt() -> None:
     assert other.status.message == "worker j is reading"
     assert other.status.progress is None
     unknown = decide(
-        backup({"attempt": 1}), database(), Worker(1, "j", State.ACTIVE, progress=Progress(0, 0, 0))
+        backup({"attempt": 1}),
+        database(),
+        Worker(1, "j", State.ACTIVE, progress=WorkerProgress(0, 0, 0)),
     )
     assert "0 of 1 shards are stored" in unknown.status.message
 

@@ -14,7 +14,7 @@ from redis_operator.api.redis import Mode, Redis
 from redis_operator.api.redisbackup import BackupPhase, RedisBackup
 from redis_operator.api.redisbackup_validation import load_redisbackup
 from redis_operator.api.validation import load
-from redis_operator.backup.task import Progress, Report, Source
+from redis_operator.backup.task import Report, Source, WorkerProgress
 from redis_operator.planning.backups.attempts import State, Worker
 from redis_operator.planning.backups.backup import (
     PROGRESS_SECONDS,
@@ -277,7 +277,7 @@ def test_a_backup_that_is_not_there_is_named() -> None:
 
 def test_how_far_a_worker_is_stands_in_the_status_until_it_ends() -> None:
     running = {"phase": "Running", "attempt": 1, "shards": 3}
-    worker = Worker(1, "j", State.ACTIVE, host="10.0.0.1", progress=Progress(5 << 20, 100, 1))
+    worker = Worker(1, "j", State.ACTIVE, host="10.0.0.1", progress=WorkerProgress(5 << 20, 100, 1))
     plan = decide(backup(running), database(), worker)
     assert plan.again == PROGRESS_SECONDS
     assert plan.status.message == "worker j is reading: 5.0Mi so far, 1 of 3 shards are stored"

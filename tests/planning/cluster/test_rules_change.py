@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from planning.cluster.test_rules_heal import WANTED, assert_serves_all, whole_database
 from planning.moments import knowing
 from redis_operator.planning.actions import DeletePod, DeleteWorkload, ScaleWorkload
-from redis_operator.planning.advice import Phase, Plan, Switchover
+from redis_operator.planning.advice import Plan, PlanPhase, Switchover
 from redis_operator.planning.cluster.actions import (
     AssignSlots,
     Failover,
@@ -56,7 +56,7 @@ def test_new_shards_get_even_shares_and_nobody_gives_and_takes() -> None:
     assert moves
     assert not {m.source.id for m in moves} & {m.target.id for m in moves}
     assert sum(len(m.slots) for m in moves) == 2 * 3277
-    assert database.plan().phase is Phase.SCALING
+    assert database.plan().phase is PlanPhase.SCALING
     assert database.reconcile(patience=40).settled
     sizes = [len(database.server(shard, 0).slots) for shard in range(5)]
     assert sizes == [3276, 3277, 3277, 3277, 3277]

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from planning.situations import WANTED, assert_serves_all, new_database, whole_database
-from redis_operator.planning.advice import Phase, Plan
+from redis_operator.planning.advice import Plan, PlanPhase
 from redis_operator.planning.at import at
 from redis_operator.planning.cluster.actions import (
     AssignSlots,
@@ -33,7 +33,7 @@ def test_a_new_database_is_formed_by_one_plan() -> None:
     database = new_database()
     advice = database.plan()
     assert advice.rule == "bootstrap"
-    assert advice.phase is Phase.CREATING
+    assert advice.phase is PlanPhase.CREATING
     database.carry_out(advice)
     database.advance(1.0)
     replicas = [s for s in database.servers if not s.is_primary]

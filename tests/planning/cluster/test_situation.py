@@ -9,7 +9,14 @@ from msgspec.structs import replace
 
 from planning import moments as m
 from redis_operator.planning.cluster.situation import Situation
-from redis_operator.planning.clusters import Counted, Job, Moving, NotCounted, OpenSlot, SlotState
+from redis_operator.planning.clusters import (
+    Counted,
+    Moving,
+    NotCounted,
+    OpenSlot,
+    SlotMigration,
+    SlotState,
+)
 from redis_operator.planning.identity import Role
 from redis_operator.planning.observed import Evidence, Observed
 from redis_operator.redis.slots import ALL_SLOTS, NO_SLOTS, SlotSet
@@ -309,7 +316,7 @@ def test_open_slots_jobs_and_moves_are_reasons_to_wait() -> None:
     flag = OpenSlot(slot=5, state=SlotState.MIGRATING, peer=P1.id)
     assert m.situation(m.but(W, "0-0", open_slots=(flag,))).unfinished_moves
     assert not m.situation(m.but(W, "0-1", open_slots=(flag,))).unfinished_moves
-    job = Job("j", P0.id, P1.id, FIVE)
+    job = SlotMigration("j", P0.id, P1.id, FIVE)
     assert m.situation(m.but(W, "0-1", jobs=(job,))).unfinished_moves
     moving = m.knowing(W, moving=(Moving(P0.id, P1.id, FIVE),))
     assert m.situation(moving).unfinished_moves == ("slots move from db-0-0 to db-1-0",)

@@ -23,11 +23,11 @@ from redis_operator.planning.cluster.relocate_primary import relocate_primary
 from redis_operator.planning.cluster.rescue import rescue
 from redis_operator.planning.clusters import (
     Counted,
-    Job,
     Moving,
     NotCounted,
     NotWeighed,
     PeerFlag,
+    SlotMigration,
     Weighed,
 )
 from redis_operator.planning.common.label import label
@@ -183,7 +183,11 @@ RESCUE: dict[str, Row] = {
         {},
         "blocked: no owner that responds",
     ),
-    "a job carries them": (m.but(ASTRAY, "1-0", jobs=(Job("j", P0.id, P1.id, FIVE),)), {}, ""),
+    "a job carries them": (
+        m.but(ASTRAY, "1-0", jobs=(SlotMigration("j", P0.id, P1.id, FIVE),)),
+        {},
+        "",
+    ),
     "two give to one": (m.but(ASTRAY, "2-0", stranded=STRAYS), {}, "RescueKeys, RescueKeys"),
     "two would give to each other": (
         m.but(ASTRAY, "0-0", stranded=Counted(((next(iter(P1.slots)), 1),))),

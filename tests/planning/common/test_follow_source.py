@@ -31,12 +31,12 @@ from redis_operator.planning.observed import Evidence, Observed, Replication, Se
 from redis_operator.planning.plan import Plan, plan
 from redis_operator.planning.reporting.context import Context
 from redis_operator.planning.reporting.status import status
-from redis_operator.planning.sources import Source, SourceNode, SourceSeen, SourceSilent
+from redis_operator.planning.sources import ExternalSource, SourceNode, SourceSeen, SourceSilent
 
 NOW = 1_000_000.0
 PLACE = "old.example:7000"
 SOURCE = SourceSeen(NodeId("run-old"), replication_id="theirs", offset=100, engine="valkey")
-COPIES = replace(WANTED, source=Source("old.example", 7000))
+COPIES = replace(WANTED, source=ExternalSource("old.example", 7000))
 PROMOTES = WANTED
 ALONE = Wanted(name="db", shards=1, replicas=0, mode=Mode.STANDALONE)
 
@@ -211,7 +211,7 @@ def test_of_two_that_follow_the_source_one_follows_the_other() -> None:
 
 
 def test_another_source_is_followed_in_the_place_of_the_first() -> None:
-    moved = replace(COPIES, source=Source("new.example", 6379))
+    moved = replace(COPIES, source=ExternalSource("new.example", 6379))
     (step,) = steps(SYNCED, moved)
     assert (step.node.pod, step.host, step.follows) == ("db-0", "new.example", PLACE)
 
@@ -413,7 +413,7 @@ def test_one_server_in_memory_that_restarts_while_it_follows_has_lost_nothing() 
     assert Replication().follows == ""
 
 
-RESTORED = replace(WANTED, source=Source("old.example", 7000, backup="monday"))
+RESTORED = replace(WANTED, source=ExternalSource("old.example", 7000, backup="monday"))
 
 
 def test_who_has_all_of_a_backup_is_promoted_if_it_refused_nothing_of_it() -> None:

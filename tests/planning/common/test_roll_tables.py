@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from planning import moments as m
 from planning.rows import Row, check, sizes, told
-from redis_operator.planning.advice import Phase
+from redis_operator.planning.advice import PlanPhase
 from redis_operator.planning.cluster.leave import leave
 from redis_operator.planning.clusters import OpenSlot, SlotState
 from redis_operator.planning.common.configure import absent, accepted, configure, unpersisted
@@ -250,7 +250,7 @@ def test_a_setting_is_tried_on_one_replica_before_all_others_get_it() -> None:
     first, rest = advice.stages
     assert [step.node.pod for step in first] == ["db-0-1"]  # type: ignore[union-attr]
     assert len(rest) == 5
-    assert advice.phase is Phase.UPDATING
+    assert advice.phase is PlanPhase.UPDATING
     assert "on 6 servers" in advice.why
     assert configure(m.situation(NEW, config=LRU)) is None
     one = configure(m.situation(having(NEW, "1-0", maxmemory_policy="noeviction"), config=LRU))
@@ -268,7 +268,7 @@ def test_a_new_database_keeps_its_short_timeouts_until_it_serves() -> None:
     check(configure, (m.but(empty, "1-0", state_ok=False), {"config": LRU}, "blocked: serve"))
     advice = configure(m.situation(empty, config=LRU))
     assert advice is not None
-    assert advice.phase is Phase.CREATING
+    assert advice.phase is PlanPhase.CREATING
     full = configure(m.situation(m.replicating(OLD, "1-1", link_up=False), config=LRU))
     assert full is not None
     assert full.stages

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from planning.cluster.test_rules_change import carry_out, steps_of
 from planning.cluster.test_rules_heal import WANTED, assert_serves_all, whole_database
 from redis_operator.planning.actions import ConfigSet, GrowVolume, ScaleWorkload
-from redis_operator.planning.advice import Phase
+from redis_operator.planning.advice import PlanPhase
 from redis_operator.planning.observed import Volume
 
 
@@ -104,7 +104,7 @@ def test_hibernation_keeps_data_and_identity() -> None:
     database.apply_spec(replace(WANTED, hibernate=True))
     assert database.reconcile().settled
     assert database.pods == ()
-    assert database.plan().phase is Phase.HIBERNATED
+    assert database.plan().phase is PlanPhase.HIBERNATED
     database.apply_spec(WANTED)
     assert database.reconcile(patience=40).settled
     assert {server.name: server.id for server in database.servers} == before

@@ -43,7 +43,7 @@ from redis_operator.planning.observed import (
     Observed,
 )
 from redis_operator.planning.plan import plan
-from redis_operator.planning.preconditions import Facts, precondition
+from redis_operator.planning.preconditions import ActionFacts, precondition
 
 # Planned changes
 
@@ -203,4 +203,4 @@ def test_nobody_is_promoted_or_told_whom_to_watch_who_does_not_respond_by_then()
     promote, *rest = steps(NEW)
     watch = next(step for step in rest if isinstance(step, Watch))
     for step in (promote, watch):
-        assert "does not respond" in (precondition(step, Facts()) or "")
+        assert "does not respond" in (precondition(step, ActionFacts()) or "")

@@ -15,7 +15,7 @@ from planning.failover.test_failover import (
 )
 from planning.failover.test_failover_topology import of_moment, third
 from redis_operator.planning.actions import LabelRole
-from redis_operator.planning.advice import Phase
+from redis_operator.planning.advice import PlanPhase
 from redis_operator.planning.failover.actions import Follow, SwitchOver, Watch
 from redis_operator.planning.identity import Role
 from redis_operator.planning.observed import (
@@ -31,7 +31,7 @@ def handed(observed: Observed, *among: Seen) -> Any:
     topology = of_moment(observed)
     assert topology.primary is not None
     return topology.hand_over(
-        topology.primary, rule="any", why="asked", phase=Phase.UPDATING, among=list(among)
+        topology.primary, rule="any", why="asked", phase=PlanPhase.UPDATING, among=list(among)
     )
 
 
@@ -50,7 +50,7 @@ def test_a_switchover_is_one_step_and_then_labels_sentinels_and_followers() -> N
     assert [o.pod for o in watches[0].others] == ["db-sentinel-1", "db-sentinel-2"]
     assert not any(s.afresh for s in watches)
     assert [s.node.pod for s in after if isinstance(s, Follow)] == ["db-2"]
-    assert found.phase is Phase.UPDATING
+    assert found.phase is PlanPhase.UPDATING
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from planning.failover.test_failover import (
     sentinel,
     server,
 )
-from redis_operator.planning.advice import Phase, Plan, Wanted
+from redis_operator.planning.advice import Plan, PlanPhase, Wanted
 from redis_operator.planning.failover.actions import Elect, Follow, Promote, Unwatch
 from redis_operator.planning.failover.election import Undecided, best, holds, same_history
 from redis_operator.planning.failover.name_primary import name_primary
@@ -183,7 +183,7 @@ def test_a_dead_primary_is_replaced_with_the_fence_that_its_end_gives(
     assert (step.replication_id, step.min_offset, step.needed) == ("history", 100, 0)
     found = plan_of(observed)
     assert found.urgent
-    assert found.phase is Phase.HEALING
+    assert found.phase is PlanPhase.HEALING
     assert found.why == "db-0 has ended; db-2 has its data and becomes the primary"
 
 
@@ -203,7 +203,7 @@ def test_sentinels_are_asked_right_before_where_one_of_them_could_promote() -> N
 
 def test_a_new_database_is_created_and_nothing_waits_for_it() -> None:
     found = plan_of(NEW)
-    assert (found.phase, found.urgent) == (Phase.CREATING, False)
+    assert (found.phase, found.urgent) == (PlanPhase.CREATING, False)
     assert found.why == "no server is a primary; db-0 has its data and becomes the primary"
     assert promotion(NEW).primary_pod == ""
 
@@ -257,7 +257,7 @@ def test_no_primary_is_named_in_a_race(row: str, *, formed: bool) -> None:
     found = plan_of(replace(observed, formed=formed))
     assert found.stages == ()
     assert words in found.blocked[0]
-    assert found.phase is (Phase.HEALING if formed else Phase.CREATING)
+    assert found.phase is (PlanPhase.HEALING if formed else PlanPhase.CREATING)
     assert found.again_after is not None
     assert found.again_after < 0.5
 

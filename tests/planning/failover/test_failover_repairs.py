@@ -30,7 +30,7 @@ from planning.failover.test_failover_rules import (
     soon,
     third,
 )
-from redis_operator.planning.advice import Phase
+from redis_operator.planning.advice import PlanPhase
 from redis_operator.planning.failover.acquaint import acquaint
 from redis_operator.planning.failover.follow import follow, limitation
 from redis_operator.planning.failover.ghosts import forget_replicas, forget_sentinels
@@ -69,7 +69,7 @@ def test_a_server_that_is_not_in_place_follows(node: Seen, *, follows: bool) -> 
 
 def test_followers_wait_for_an_election_and_for_a_primary() -> None:
     observed = made(server(0), server(1, of(0)), fresh(2))
-    for formed, phase in ((True, Phase.HEALING), (False, Phase.CREATING)):
+    for formed, phase in ((True, PlanPhase.HEALING), (False, PlanPhase.CREATING)):
         found = ruled(follow, replace(observed, formed=formed))
         assert found.phase is phase
         assert found.routine
@@ -156,13 +156,13 @@ OTHER_ADDRESS = replace(WHOLE, sentinels=(sentinel(0), sentinel(1, 2), sentinel(
 def test_sentinels_are_told_once_no_election_has_begun() -> None:
     found = ruled(watch, OTHER_ADDRESS)
     assert [s.node.pod for s in found.steps] == ["db-sentinel-1", "db-sentinel-2"]
-    assert (found.phase, found.routine) == (Phase.HEALING, False)
+    assert (found.phase, found.routine) == (PlanPhase.HEALING, False)
     new = ruled(watch, replace(WHOLE, sentinels=BARE, formed=False))
-    assert (new.phase, new.routine) == (Phase.CREATING, True)
+    assert (new.phase, new.routine) == (PlanPhase.CREATING, True)
     begun = (sentinel(0, flags=FAILING), *OTHER_ADDRESS.sentinels[1:])
     waits = ruled(watch, replace(OTHER_ADDRESS, sentinels=begun))
     assert soon(waits, 0.5)
-    assert waits.phase is Phase.HEALING
+    assert waits.phase is PlanPhase.HEALING
     assert watch(moment(WHOLE)) is None
     assert watch(moment(replace(HEADLESS, sentinels=BARE))) is None
 
@@ -182,7 +182,7 @@ def test_a_setting_that_differs_is_set(setting: str, field: str) -> None:
     other = (*same[:2], sentinel(2, **{field: 8}))
     found = ruled(watch, replace(WHOLE, sentinels=other), wanted)
     assert [s.node.pod for s in found.steps] == ["db-sentinel-2"]
-    assert found.phase is Phase.UPDATING  # nothing is wrong: the spec has changed
+    assert found.phase is PlanPhase.UPDATING  # nothing is wrong: the spec has changed
 
 
 def test_another_port_is_another_address() -> None:
@@ -201,12 +201,12 @@ def hearing(ordinal: int, *heard: int, **fields: Any) -> SentinelSeen:
 def test_introductions_are_urgent_and_need_a_primary() -> None:
     deaf = (hearing(0, 1), hearing(1, 0, 2), hearing(2, 0, 1))
     found = ruled(introduce, replace(WHOLE, sentinels=deaf))
-    assert (found.urgent, found.phase) == (True, Phase.HEALING)
+    assert (found.urgent, found.phase) == (True, PlanPhase.HEALING)
     assert [s.node.pod for s in found.steps] == ["db-sentinel-0"]
     assert "db-sentinel-0" in found.why
     assert "db-sentinel-1 " not in found.why
     first = ruled(introduce, replace(WHOLE, sentinels=deaf, formed=False))
-    assert first.phase is Phase.CREATING
+    assert first.phase is PlanPhase.CREATING
     assert introduce(moment(WHOLE)) is None
     assert introduce(moment(replace(HEADLESS, sentinels=deaf))) is None
 
@@ -224,7 +224,7 @@ def test_sentinels_and_replicas_that_are_gone_are_forgotten_while_all_is_settled
         assert step.node.pod == "db-sentinel-2"
         assert [o.pod for o in step.others] == ["db-sentinel-0", "db-sentinel-1"]
         assert words in found.why
-        assert (found.urgent, found.phase) == (True, Phase.UPDATING)
+        assert (found.urgent, found.phase) == (True, PlanPhase.UPDATING)
         assert rule(moment(WHOLE)) is None
         assert rule(moment(replace(counts, nodes=HEADLESS.nodes))) is None
         assert rule(moment(replace(counts, nodes=BEHIND.nodes))) is None
@@ -253,7 +253,7 @@ def test_replicas_are_vouched_for_once_every_sentinel_sees_the_primary(
     fields: dict[str, Any], *, waits: bool
 ) -> None:
     nodes = (server(0), server(1, of(0), link={"priority": 0}), server(2, of(0)))
-    for formed, phase in ((True, Phase.HEALING), (False, Phase.CREATING)):
+    for formed, phase in ((True, PlanPhase.HEALING), (False, PlanPhase.CREATING)):
         found = ruled(vouch, replace(third(**fields), nodes=nodes, formed=formed))
         assert found.phase is phase
         assert [s.node.pod for s in found.steps] == ([] if waits else ["db-1"])
@@ -268,10 +268,10 @@ def test_a_sentinel_that_has_not_heard_of_a_replica_asks_again() -> None:
     blind = third(replicas=REPLICAS[:1])
     found = ruled(acquaint, blind)
     assert [(s.node.pod, s.afresh) for s in found.steps] == [("db-sentinel-2", True)]
-    assert (found.urgent, found.phase) == (True, Phase.HEALING)
-    assert ruled(acquaint, replace(blind, formed=False)).phase is Phase.CREATING
+    assert (found.urgent, found.phase) == (True, PlanPhase.HEALING)
+    assert ruled(acquaint, replace(blind, formed=False)).phase is PlanPhase.CREATING
     asks = third(replicas=REPLICAS[:1], known_ms=499)
     assert soon(ruled(acquaint, asks), 0.5)
-    assert ruled(acquaint, asks).phase is Phase.HEALING
+    assert ruled(acquaint, asks).phase is PlanPhase.HEALING
     assert acquaint(moment(WHOLE)) is None
     assert acquaint(moment(replace(blind, nodes=HEADLESS.nodes))) is None

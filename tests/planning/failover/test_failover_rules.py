@@ -22,7 +22,7 @@ from planning.failover.test_failover import (
     server,
 )
 from redis_operator.planning.actions import DeletePod, DeleteWorkload, ScaleWorkload
-from redis_operator.planning.advice import Phase, Plan, Wanted
+from redis_operator.planning.advice import Plan, PlanPhase, Wanted
 from redis_operator.planning.failover.divided import divided, finds_again
 from redis_operator.planning.failover.leave import dismiss_sentinels, shrink, stays_outdated
 from redis_operator.planning.failover.name_primary import name_primary
@@ -78,8 +78,8 @@ def with_pods(pods: int, **fields: Any) -> Observed:
 def test_sentinels_that_are_missing_are_added() -> None:
     found = ruled(sentinel_pods, with_pods(1))
     assert found.steps == (ScaleWorkload(1, "w1", 1, 3),)
-    assert found.phase is Phase.SCALING
-    assert ruled(sentinel_pods, replace(with_pods(1), formed=False)).phase is Phase.CREATING
+    assert found.phase is PlanPhase.SCALING
+    assert ruled(sentinel_pods, replace(with_pods(1), formed=False)).phase is PlanPhase.CREATING
 
 
 @pytest.mark.parametrize(
@@ -104,10 +104,10 @@ def test_a_sentinel_without_a_clock_is_recreated_while_the_others_are_whole() ->
     found = ruled(replace_sentinel, observed)
     (step,) = found.steps
     assert isinstance(step, DeletePod)
-    assert (step.pod, step.uid, found.phase) == ("db-sentinel-1", "s1", Phase.HEALING)
+    assert (step.pod, step.uid, found.phase) == ("db-sentinel-1", "s1", PlanPhase.HEALING)
     waits = ruled(replace_sentinel, replace(observed, sentinels=(sentinel(0), STUCK, away(2))))
     assert soon(waits)
-    assert waits.phase is Phase.HEALING
+    assert waits.phase is PlanPhase.HEALING
     assert "db-sentinel-2 does not respond" in waits.blocked[0]
     assert replace_sentinel(moment(replace(HEADLESS, sentinels=observed.sentinels))) is None
     assert replace_sentinel(moment(WHOLE)) is None
@@ -127,7 +127,7 @@ def test_outdated_sentinels_are_replaced_the_last_first() -> None:
     found = ruled(roll_sentinels, outdated(0, 1))
     (step,) = found.steps
     assert isinstance(step, DeletePod)
-    assert (step.pod, step.uid, found.phase) == ("db-sentinel-1", "s1", Phase.UPDATING)
+    assert (step.pod, step.uid, found.phase) == ("db-sentinel-1", "s1", PlanPhase.UPDATING)
     assert step.why == "2 sentinels are of an old revision"
 
 
@@ -146,7 +146,7 @@ def test_outdated_sentinels_wait_for_each_other_and_for_a_person() -> None:
     waits = ruled(roll_sentinels, outdated(1, sentinels=outdated(1).sentinels[:2]))
     assert soon(waits)
     assert waits.final
-    assert waits.phase is Phase.UPDATING
+    assert waits.phase is PlanPhase.UPDATING
     assert waits.blocked == ("1 sentinels are of an old revision; 2 of 3 sentinels exist",)
     held = ruled(roll_sentinels, outdated(1), replace(WANTED, update_paused=True))
     assert held.stages == ()
@@ -202,7 +202,7 @@ def test_sentinels_leave_one_by_one_while_a_majority_of_all_responds(
     observed: Observed, words: str
 ) -> None:
     found = ruled(shrink_sentinels, observed)
-    assert found.phase is Phase.SCALING
+    assert found.phase is PlanPhase.SCALING
     if words:
         assert soon(found)
         assert words in found.blocked[0]
@@ -334,11 +334,11 @@ ONE = made(server(0), workloads=(replace(WORKLOAD, pods=1),))
 def test_the_sentinels_are_deleted_when_one_server_is_left() -> None:
     found = ruled(dismiss_sentinels, ONE, ALONE)
     assert found.steps == (DeleteWorkload(1, "w1"),)
-    assert found.phase is Phase.SCALING
+    assert found.phase is PlanPhase.SCALING
     ends = replace(ONE, nodes=(server(0), server(1, of(0), pod={"deleting": True})))
     waits = ruled(dismiss_sentinels, ends, ALONE)
     assert waits.blocked == ("1 servers are still ending",)
-    assert waits.phase is Phase.SCALING
+    assert waits.phase is PlanPhase.SCALING
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ from redis_operator.planning.identity import Role
 from redis_operator.planning.modes import situation
 from redis_operator.planning.observed import Evidence, Observed, SentinelSeen, Unreachable
 from redis_operator.planning.plan import plan
-from redis_operator.planning.preconditions import Facts, ServerFacts, precondition
+from redis_operator.planning.preconditions import ActionFacts, ServerFacts, precondition
 from redis_operator.planning.sentinels import OtherSentinel, SentinelFlag, WatchedReplica
 
 S_DOWN, O_DOWN = SentinelFlag.S_DOWN, SentinelFlag.O_DOWN
@@ -195,23 +195,28 @@ VIEWS = tuple(given_up(n).view for n in range(3))
 @pytest.mark.parametrize(
     ("facts", "words"),
     [
-        (Facts(server=REPLICA, sentinels=VIEWS), ""),
-        (Facts(server=REPLICA, sentinels=VIEWS[:2]), ""),
-        (Facts(sentinels=VIEWS), "does not respond"),
-        (Facts(server=replace(REPLICA, role=Role.PRIMARY), sentinels=VIEWS), " now"),
-        (Facts(server=replace(REPLICA, follows=of(1)), sentinels=VIEWS), " now"),
-        (Facts(server=replace(REPLICA, offset=99), sentinels=VIEWS), "other data"),
-        (Facts(server=replace(REPLICA, replication_id="x"), sentinels=VIEWS), "other data"),
-        (Facts(server=REPLICA, sentinels=VIEWS[:1]), "1 sentinels consider"),
+        (ActionFacts(server=REPLICA, sentinels=VIEWS), ""),
+        (ActionFacts(server=REPLICA, sentinels=VIEWS[:2]), ""),
+        (ActionFacts(sentinels=VIEWS), "does not respond"),
+        (ActionFacts(server=replace(REPLICA, role=Role.PRIMARY), sentinels=VIEWS), " now"),
+        (ActionFacts(server=replace(REPLICA, follows=of(1)), sentinels=VIEWS), " now"),
+        (ActionFacts(server=replace(REPLICA, offset=99), sentinels=VIEWS), "other data"),
+        (ActionFacts(server=replace(REPLICA, replication_id="x"), sentinels=VIEWS), "other data"),
+        (ActionFacts(server=REPLICA, sentinels=VIEWS[:1]), "1 sentinels consider"),
         (
-            Facts(server=REPLICA, sentinels=(*VIEWS[:2], given_up(2, replicas=PROMOTABLE).view)),
+            ActionFacts(
+                server=REPLICA, sentinels=(*VIEWS[:2], given_up(2, replicas=PROMOTABLE).view)
+            ),
             "elect who fails over",
         ),
-        (Facts(server=REPLICA, sentinels=tuple(s.view for s in NAMED)), ""),
-        (Facts(server=REPLICA, sentinels=(NAMED[0].view, *VIEWS[1:2])), "1 sentinels consider"),
+        (ActionFacts(server=REPLICA, sentinels=tuple(s.view for s in NAMED)), ""),
+        (
+            ActionFacts(server=REPLICA, sentinels=(NAMED[0].view, *VIEWS[1:2])),
+            "1 sentinels consider",
+        ),
     ],
 )
-def test_a_vote_is_asked_for_only_while_all_is_as_it_was(facts: Facts, words: str) -> None:
+def test_a_vote_is_asked_for_only_while_all_is_as_it_was(facts: ActionFacts, words: str) -> None:
     found = precondition(ELECT, facts)
     assert (words in (found or "")) if words else found is None
 
@@ -227,7 +232,7 @@ def test_a_vote_is_asked_for_only_while_all_is_as_it_was(facts: Facts, words: st
     ids=["all", "two of three", "one", "another one was voted for since"],
 )
 def test_nobody_is_promoted_whom_the_sentinels_do_not_name(sentinels: Any, words: str) -> None:
-    facts = Facts(server=REPLICA, sentinels=tuple(s.view for s in sentinels))
+    facts = ActionFacts(server=REPLICA, sentinels=tuple(s.view for s in sentinels))
     found = precondition(PROMOTE, facts)
     assert (words in (found or "")) if words else found is None
 
@@ -317,7 +322,7 @@ def test_a_sentinel_forgets_nothing_once_it_doubts_the_primary(
 ) -> None:
     blind = replace(WHOLE, sentinels=(sentinel(0), sentinel(1, replicas=HALF), sentinel(2)))
     (step,) = steps(blind)
-    found = precondition(step, Facts(sentinel=view.view))
+    found = precondition(step, ActionFacts(sentinel=view.view))
     assert found is None if words is None else words in (found or "")
 
 
@@ -357,7 +362,9 @@ def test_a_sentinel_that_goes_or_says_nothing_itself_is_not_introduced() -> None
 
 def test_nobody_is_introduced_to_a_sentinel_that_names_another_primary_by_then() -> None:
     (step,) = steps(replace(WHOLE, sentinels=(hearing(0, 1), sentinel(1), sentinel(2))))
-    assert precondition(step, Facts(sentinel=sentinel(0).view)) is None
-    assert "names another" in (precondition(step, Facts(sentinel=sentinel(0, 1).view)) or "")
-    assert "names another" in (precondition(step, Facts(sentinel=sentinel(0, None).view)) or "")
-    assert "does not respond" in (precondition(step, Facts()) or "")
+    assert precondition(step, ActionFacts(sentinel=sentinel(0).view)) is None
+    assert "names another" in (precondition(step, ActionFacts(sentinel=sentinel(0, 1).view)) or "")
+    assert "names another" in (
+        precondition(step, ActionFacts(sentinel=sentinel(0, None).view)) or ""
+    )
+    assert "does not respond" in (precondition(step, ActionFacts()) or "")

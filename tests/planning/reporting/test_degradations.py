@@ -16,7 +16,7 @@ from redis_operator.planning.advice import Plan
 from redis_operator.planning.at import at
 from redis_operator.planning.cluster.actions import Failover
 from redis_operator.planning.cluster.guards import GUARDS
-from redis_operator.planning.cluster.settled import shard_unrest
+from redis_operator.planning.cluster.settled import unsettled_shard
 from redis_operator.planning.cluster.topology import ClusterTopology
 from redis_operator.planning.guards import breaches
 from redis_operator.planning.observed import Evidence, Observed, Seen, Unreachable
@@ -186,7 +186,7 @@ def test_pods_that_may_not_be_made_are_told_with_the_reason_also_before_it_is_fo
     assert told(database, replace(refused, formed=False))[1] == "PodsRefused"
     wanted = replace(database.wanted, replicas=2)
     assert (
-        shard_unrest(ClusterTopology(wanted, refused, NOW), 0)
+        unsettled_shard(ClusterTopology(wanted, refused, NOW), 0)
         == f"db-0-2 does not exist yet: {why}"
     )
 

@@ -186,7 +186,7 @@ def test_a_new_database_whose_spec_cannot_be_used_has_failed() -> None:
 def test_a_thousand_reasons_are_told_in_bounded_words() -> None:
     database = whole_database()
     reasons = tuple(f"db-{number}-0 does not respond" for number in range(1000))
-    trouble = Plan(rule="connect", blocked=reasons, phase=advice.Phase.HEALING)
+    trouble = Plan(rule="connect", blocked=reasons, phase=advice.PlanPhase.HEALING)
     context = Context(previous=RedisStatus(), generation=1, now="2030-01-01T00:00:00Z")
     found = status(database.wanted, database.observe(), trouble, context)
     assert condition(found, "Degraded") == ("True", "Blocked")

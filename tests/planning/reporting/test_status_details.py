@@ -12,7 +12,7 @@ from planning.situations import WANTED, new_database, whole_database
 from redis_operator.api import status as api
 from redis_operator.api.status import Operation, RedisStatus
 from redis_operator.planning.actions import ScaleWorkload
-from redis_operator.planning.advice import Phase, Plan, Wanted
+from redis_operator.planning.advice import Plan, PlanPhase, Wanted
 from redis_operator.planning.observed import Evidence, Node, Observed, Seen, Unreachable, Volume
 from redis_operator.planning.reporting.announcements import announcements
 from redis_operator.planning.reporting.context import Context
@@ -163,9 +163,9 @@ def test_an_operation_is_recorded_from_its_beginning_to_its_end() -> None:
 
 
 def test_another_operation_takes_the_place_of_the_one_before() -> None:
-    scaling = Plan(rule="grow", phase=Phase.SCALING, why="a shard more", blocked=("waiting",))
+    scaling = Plan(rule="grow", phase=PlanPhase.SCALING, why="a shard more", blocked=("waiting",))
     first = told(AT_REST, whole(), scaling)
-    healing = Plan(rule="follow", phase=Phase.HEALING, why="a replica is lost", blocked=("so",))
+    healing = Plan(rule="follow", phase=PlanPhase.HEALING, why="a replica is lost", blocked=("so",))
     second = told(AT_REST, whole(), healing, first)
     assert second.last_operation is not None
     assert (second.last_operation.type, second.last_operation.message) == (
@@ -199,7 +199,7 @@ def test_a_database_that_sleeps_says_so_and_one_that_wakes_too() -> None:
     wanted = replace(AT_REST, hibernate=True)
     falling = told(wanted, whole(), previous=awake)
     assert condition(falling, "Hibernated")[:2] == ("False", "Hibernating")
-    asleep = told(wanted, Observed(formed=True), Plan(phase=Phase.HIBERNATED), previous=falling)
+    asleep = told(wanted, Observed(formed=True), Plan(phase=PlanPhase.HIBERNATED), previous=falling)
     assert condition(asleep, "Hibernated")[:2] == ("True", "Hibernated")
     assert not [n for n in announcements(falling, asleep) if n.warning and n.reason == "Hibernated"]
     woken = announcements(asleep, told(AT_REST, whole(), previous=asleep))
@@ -213,15 +213,15 @@ def test_nothing_is_wrong_with_a_database_that_goes_to_sleep() -> None:
     """It takes as long as its last pod, and each look tells what it waits for."""
     awake = told(AT_REST, whole())
     wanted = replace(AT_REST, hibernate=True)
-    ending = Plan(phase=Phase.HIBERNATED, why="pods end", stages=((_SCALE,),))
+    ending = Plan(phase=PlanPhase.HIBERNATED, why="pods end", stages=((_SCALE,),))
     begun = told(wanted, whole(), ending, awake)
     nodes = tuple(
         Unreachable(replace(node.pod, deleting=True), "connection refused", _NOW - 300)
         for node in whole().nodes
     )
-    waits = Plan(rule="hibernate", blocked=("6 pods are still ending",), phase=Phase.HIBERNATED)
+    waits = Plan(rule="hibernate", blocked=("6 pods are still ending",), phase=PlanPhase.HIBERNATED)
     falling = told(wanted, replace(whole(), nodes=nodes), waits, begun)
-    asleep = told(wanted, Observed(formed=True), Plan(phase=Phase.HIBERNATED), falling)
+    asleep = told(wanted, Observed(formed=True), Plan(phase=PlanPhase.HIBERNATED), falling)
     for found in (begun, falling, asleep):
         assert condition(found, "Degraded")[0] == "False"
         assert all(c.message for c in found.conditions)
@@ -295,7 +295,7 @@ def test_a_change_is_not_over_and_nothing_is_wrong_while_its_last_pod_becomes_re
     nodes[1] = replace(nodes[1], pod=replace(nodes[1].pod, ready=False), started_at=_NOW - 3)
     observed = replace(whole(), nodes=tuple(nodes))
     before = replace(told(AT_REST, whole()), phase=phase)
-    waiting = Plan(rule="wait", blocked=("cache-0-1 is not ready",), phase=Phase.HEALING)
+    waiting = Plan(rule="wait", blocked=("cache-0-1 is not ready",), phase=PlanPhase.HEALING)
     found = told(AT_REST, observed, waiting, before)
     assert found.phase is phase
     assert condition(found, "Degraded")[0] == "False"
@@ -315,8 +315,8 @@ def _replaced(**changes: object) -> Observed:
     return replace(whole(), nodes=tuple(nodes))
 
 
-_ROLLING = Plan(rule="roll", blocked=("3 pods are of an old revision",), phase=Phase.UPDATING)
-_LAST = Plan(rule="wait", blocked=("cache-0-1 does not respond",), phase=Phase.HEALING)
+_ROLLING = Plan(rule="roll", blocked=("3 pods are of an old revision",), phase=PlanPhase.UPDATING)
+_LAST = Plan(rule="wait", blocked=("cache-0-1 does not respond",), phase=PlanPhase.HEALING)
 
 
 @pytest.mark.parametrize("advice", [_ROLLING, _LAST], ids=["in the middle", "the last pod"])

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from redis_operator.api.status import RedisStatus
-from redis_operator.planning.advice import Phase, Plan
+from redis_operator.planning.advice import Plan, PlanPhase
 from redis_operator.planning.observed import Observed, Replication, Seen, Unreachable, Workload
 
 from .test_status_at_rest import WANTED as AT_REST
@@ -20,7 +20,7 @@ Change = Callable[[Observed], Observed]
 
 def asleep() -> RedisStatus:
     wanted = replace(AT_REST, hibernate=True)
-    return told(wanted, Observed(formed=True), Plan(phase=Phase.HIBERNATED))
+    return told(wanted, Observed(formed=True), Plan(phase=PlanPhase.HIBERNATED))
 
 
 def starting(waiting: str = "", **pod: str) -> Change:

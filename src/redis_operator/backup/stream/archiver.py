@@ -39,7 +39,7 @@ from .follow import (
     is_better,
     primary_of,
 )
-from .link import Link, attach_stream
+from .link import StreamLink, attach_stream
 from .outline import Overview, end_of
 from .patience import Patience
 from .proof import BytesLost, Prover
@@ -48,10 +48,10 @@ from .sampler import look_at, sample_for_ever
 from .samples import Samples
 from .sealing import Growing, clean_size
 from .spool import Spool
-from .state import Limits, Shard, State
+from .state import ArchiverState, Limits, Shard
 from .tasks import end, is_set
 
-__all__ = ["Archiver", "Limits", "Shard", "State"]
+__all__ = ["Archiver", "ArchiverState", "Limits", "Shard"]
 
 _LOG = logging.getLogger(__name__)
 _RETRY_SECONDS = 0.5
@@ -91,7 +91,7 @@ class Archiver:
         self._prover = Prover(login, shard.version)
         self._number = 1  # of the segment that grows
         self._growing: Growing | None = None
-        self._attached: Link | None = None
+        self._attached: StreamLink | None = None
         self._primary: Source | None = None
         self._views: list[View] = []
         self._leaving = False
@@ -104,10 +104,10 @@ class Archiver:
         self.overview = Overview(shelf)
         self._samples = Samples()
 
-    def state(self) -> State:
+    def state(self) -> ArchiverState:
         """Return its state."""
         growing, link, outline = self._growing, self._attached, self.overview.outline
-        return State(
+        return ArchiverState(
             attached=link.source.pod if link else "",
             line=self._line,
             received=growing.last if growing else 0,
@@ -310,8 +310,8 @@ class Archiver:
         """Go on with the stream; `upto`: from a primary, up to this byte alone."""
         growing = self._growing
         assert growing is not None
-        [told] = [view.replication for view in self._views if view.source == choice.source]
-        await self._prover.compare_again(choice, growing, told)
+        [replication] = [view.replication for view in self._views if view.source == choice.source]
+        await self._prover.compare_again(choice, growing, replication)
         link = await attach_stream(choice, self._login(), self._shard.version, silent=bool(upto))
         if link.replication_id != growing.replication_id:
             orphaned = growing.last + 1 - choice.first
@@ -335,7 +335,7 @@ class Archiver:
             self._samples.give(self._growing)
         await self._take(link, upto=upto)
 
-    async def _take(self, link: Link, *, upto: int = 0) -> None:
+    async def _take(self, link: StreamLink, *, upto: int = 0) -> None:
         """Take the stream until it ends, or until another server is the one to be attached to.
 
         `upto`: until this byte has come, and for some seconds at most.
@@ -366,13 +366,13 @@ class Archiver:
         finally:
             link.close()
 
-    async def _receive(self, link: Link, timeout: float) -> bool:
+    async def _receive(self, link: StreamLink, timeout: float) -> bool:
         found = await link.read(timeout=timeout)
         if found and self._growing is not None:
             self._growing.add(found, time.time_ns() // 1000)
         return bool(found)
 
-    async def _may_seal(self, link: Link, growing: Growing) -> bool:
+    async def _may_seal(self, link: StreamLink, growing: Growing) -> bool:
         """Whether a segment is due, and compared with its server. Raises `BytesLost`.
 
         A server that does not say how far it is gets asked again, for some seconds.

@@ -26,13 +26,13 @@ from .records import (
     segment_names,
 )
 
-__all__ = ["Catalogue", "Listed", "read_catalogue", "read_segment"]
+__all__ = ["Catalogue", "ListedLine", "read_catalogue", "read_segment"]
 
 _LOG = logging.getLogger(__name__)
 _AT_ONCE = 16
 
 
-class Listed(Struct, frozen=True):
+class ListedLine(Struct, frozen=True):
     """The numbers of a line's segments and bases, in order.
 
     `hollow`: segments whose manifest is empty, or whose bytes are missing, by the list alone.
@@ -47,7 +47,9 @@ class Listed(Struct, frozen=True):
 class Catalogue:
     """The archive of one shard as it was listed."""
 
-    def __init__(self, shelf: Shelf, lines: tuple[Listed, ...], points: tuple[str, ...]) -> None:
+    def __init__(
+        self, shelf: Shelf, lines: tuple[ListedLine, ...], points: tuple[str, ...]
+    ) -> None:
         self.shelf = shelf
         self.lines = lines
         self.points = points
@@ -154,7 +156,7 @@ async def read_catalogue(shelf: Shelf) -> Catalogue:
         elif name.startswith("points/") and name.endswith(".json"):
             points.append(name.removeprefix("points/").removesuffix(".json"))
     lines = tuple(
-        Listed(line, *(tuple(sorted(numbers)) for numbers in all_numbers))
+        ListedLine(line, *(tuple(sorted(numbers)) for numbers in all_numbers))
         for line, all_numbers in sorted(found.items())
     )
     return Catalogue(shelf, lines, tuple(sorted(points)))

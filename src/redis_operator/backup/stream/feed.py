@@ -26,7 +26,7 @@ from ..manifest import Manifest
 from ..primary import Primary, verify
 from ..replica import Login
 from ..store import Shelf
-from .plan import Plan
+from .plan import ReplayPlan
 from .refusals import read_errors, refusal
 from .replay import replay, verify_stream
 
@@ -43,7 +43,7 @@ class FeedError(WorkerError):
     reason = "FeedFailed"
 
 
-async def primary_of(shelf: Shelf, plan: Plan, login: Callable[[], Login]) -> Primary:
+async def primary_of(shelf: Shelf, plan: ReplayPlan, login: Callable[[], Login]) -> Primary:
     """Return a primary that gives the base and the stream up to the cut.
 
     Everything is read and compared with its manifests first. Raises `Damaged`.
@@ -60,7 +60,7 @@ async def primary_of(shelf: Shelf, plan: Plan, login: Callable[[], Login]) -> Pr
     )
 
 
-def manifest_for(plan: Plan) -> Manifest:
+def manifest_for(plan: ReplayPlan) -> Manifest:
     """Return what is known of the servers that wrote the base of a plan."""
     base = plan.base
     return Manifest(
@@ -78,7 +78,7 @@ def manifest_for(plan: Plan) -> Manifest:
 
 async def feed(
     shelf: Shelf,
-    plan: Plan,
+    plan: ReplayPlan,
     server: Address,
     *,
     credentials: Credentials | None = None,
@@ -123,8 +123,8 @@ async def _wait_whole(primary: Primary, connection: Connection, stuck: float) ->
         if primary.failure is not None:
             raise primary.failure
         try:
-            told = await connection.run(commands.info_replication(), timeout=_ANSWER_SECONDS)
-            sign = f"{told.offset} {told.sync_bytes_left}"
+            replication = await connection.run(commands.info_replication(), timeout=_ANSWER_SECONDS)
+            sign = f"{replication.offset} {replication.sync_bytes_left}"
         except RedisError as error:  # it does not respond while it loads
             sign = str(error)
         if sign != last:

@@ -9,13 +9,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..errors import Damaged, WorkerError
-from .catalogue import Catalogue, Listed
+from .catalogue import Catalogue, ListedLine
 from .plan import (
-    At,
+    AtTime,
     Bound,
     NotArchived,
     Offset,
-    Plan,
+    ReplayPlan,
     Span,
     Wanted,
     Window,
@@ -47,12 +47,12 @@ class Around(Struct, frozen=True):
         return chain(self.segments)
 
 
-async def find_around(catalogue: Catalogue, wanted: At | PointMark) -> Around:
+async def find_around(catalogue: Catalogue, wanted: AtTime | PointMark) -> Around:
     """Return the line that has a moment, from the base before it to some time after it.
 
     Raises `NotArchived` and `Damaged`, as `find_plan` does.
     """
-    early = replace(wanted, bound=Bound.NOT_AFTER) if isinstance(wanted, At) else wanted
+    early = replace(wanted, bound=Bound.NOT_AFTER) if isinstance(wanted, AtTime) else wanted
     found = await find_plan(catalogue, early)
     [listed] = [one for one in catalogue.lines if one.line == found.base.line]
     upto = await _upto(catalogue, listed, _time(wanted) + _SLACK)
@@ -73,7 +73,7 @@ def _unbroken(segments: list[Segment]) -> tuple[Segment, ...]:
     return tuple(segments)
 
 
-async def find_plan(catalogue: Catalogue, wanted: Wanted | str, *, shard: str = "") -> Plan:
+async def find_plan(catalogue: Catalogue, wanted: Wanted | str, *, shard: str = "") -> ReplayPlan:
     """Return what is to be read for a time, an offset or a named restore point.
 
     Raises `NotArchived`, which names the gap where there is one, or `Damaged`.
@@ -95,8 +95,8 @@ async def find_plan(catalogue: Catalogue, wanted: Wanted | str, *, shard: str = 
     raise failed
 
 
-def _time(wanted: At | PointMark) -> int:
-    return wanted.time if isinstance(wanted, At) else wanted.server
+def _time(wanted: AtTime | PointMark) -> int:
+    return wanted.time if isinstance(wanted, AtTime) else wanted.server
 
 
 async def _marked(catalogue: Catalogue, name: str, shard: str) -> PointMark:
@@ -108,7 +108,9 @@ async def _marked(catalogue: Catalogue, name: str, shard: str) -> PointMark:
         raise Damaged(f"restore point {name} has no shard {shard}; it has: {known}") from None
 
 
-async def _plan_time(catalogue: Catalogue, usable: list[Listed], wanted: At | PointMark) -> Plan:
+async def _plan_time(
+    catalogue: Catalogue, usable: list[ListedLine], wanted: AtTime | PointMark
+) -> ReplayPlan:
     """Plan by the clocks of primaries alone: that of a worker may differ much."""
     failed: NotArchived | None = None
     time = _time(wanted)
@@ -130,7 +132,7 @@ async def _plan_time(catalogue: Catalogue, usable: list[Listed], wanted: At | Po
     )
 
 
-async def _began(catalogue: Catalogue, listed: Listed, place: int) -> tuple[int, int]:
+async def _began(catalogue: Catalogue, listed: ListedLine, place: int) -> tuple[int, int]:
     """Return when a segment began, or the next one whose manifest can be read, and its place.
 
     A damaged object is reported by the caller that needs it, and not by a search that passes it.
@@ -146,7 +148,9 @@ async def _began(catalogue: Catalogue, listed: Listed, place: int) -> tuple[int,
             return place, found.began_at
 
 
-async def _within(catalogue: Catalogue, listed: Listed, bases: list[Base], wanted: Wanted) -> Plan:
+async def _within(
+    catalogue: Catalogue, listed: ListedLine, bases: list[Base], wanted: Wanted
+) -> ReplayPlan:
     """Plan within one line: from the last usable base to the segments around the moment.
 
     The last one may be later than the cut, or among orphaned bytes.
@@ -173,12 +177,12 @@ async def _within(catalogue: Catalogue, listed: Listed, bases: list[Base], wante
     raise failed
 
 
-def _whole(listed: Listed, first: int) -> list[int]:
+def _whole(listed: ListedLine, first: int) -> list[int]:
     """Return the numbers from `first` on; `chain` finds a gap in them."""
     return [number for number in listed.segments if number >= first]
 
 
-async def _upto(catalogue: Catalogue, listed: Listed, time: int) -> int:
+async def _upto(catalogue: Catalogue, listed: ListedLine, time: int) -> int:
     """Return the number of the first segment that began after `time`, or of the last one."""
     low, high = 0, len(listed.segments) - 1
     while low < high:
@@ -192,7 +196,7 @@ async def _upto(catalogue: Catalogue, listed: Listed, time: int) -> int:
 
 
 async def _in_gap(
-    catalogue: Catalogue, lines: list[Listed], time: int, error: NotArchived
+    catalogue: Catalogue, lines: list[ListedLine], time: int, error: NotArchived
 ) -> NotArchived:
     """Return the error as one that names the gap, where another line follows."""
     following = await catalogue.bases(lines[1].line) if len(lines) > 1 else []
@@ -241,7 +245,7 @@ def _break(run: list[Segment], segment: Segment) -> NotArchived | None:
 
 
 async def _manifests(
-    catalogue: Catalogue, listed: Listed, bases: list[Base]
+    catalogue: Catalogue, listed: ListedLine, bases: list[Base]
 ) -> AsyncIterator[Segment | NotArchived | Damaged]:
     """Return what the manifest of each number says; those at bases are whole, all others lean."""
     present = set(listed.segments)

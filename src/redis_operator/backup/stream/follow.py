@@ -91,14 +91,14 @@ Choice: TypeAlias = Continue | Bridge | Restart | Wait
 
 def unfit(view: View, *, allow_primary: bool) -> str | None:
     """Return why no archiver may be attached to this server; None: it may."""
-    told = view.replication
-    if told.is_primary:
+    replication = view.replication
+    if replication.is_primary:
         if not allow_primary:
             return f"{view.source.pod} is the primary"
-        if any(line.port for line in told.replicas):
+        if any(line.port for line in replication.replicas):
             return f"{view.source.pod} is the primary, and it has a replica"
         return None
-    if not told.link_up or told.sync_in_progress:
+    if not replication.link_up or replication.sync_in_progress:
         return f"{view.source.pod} is not in sync with its primary"
     return None
 
@@ -111,8 +111,8 @@ def choose(
     fit = [view for view, reason in zip(views, reasons, strict=True) if reason is None]
     fit.sort(key=lambda view: view.replication.is_primary)
     if not fit:
-        told = "; ".join(reason for reason in reasons if reason) or "no server responds"
-        return Wait(told)
+        message = "; ".join(reason for reason in reasons if reason) or "no server responds"
+        return Wait(message)
     if head is None:
         return Restart(fit[0].source, "the archive begins")
     for offered in (_promoted, _same):
@@ -139,8 +139,11 @@ def is_better(choice: Choice, attached: Source, views: Sequence[View]) -> bool:
 def primary_of(replication_id: str, views: Sequence[View]) -> Source | None:
     """Return the server that leads this history, or the one that went on from it."""
     for view in reversed(views):
-        told = view.replication
-        if told.is_primary and replication_id in (told.replication_id, told.replication_id2):
+        replication = view.replication
+        if replication.is_primary and replication_id in (
+            replication.replication_id,
+            replication.replication_id2,
+        ):
             return view.source
     return None
 
@@ -148,9 +151,9 @@ def primary_of(replication_id: str, views: Sequence[View]) -> Source | None:
 def _bridge(head: Head, views: Sequence[View], fit: Sequence[View]) -> Bridge | None:
     """Return how to reach the offset where a replica continues, from the primary that it copied."""
     for primary in views:
-        told = primary.replication
-        if not told.is_primary or not any(
-            line.port and line.state == "online" for line in told.replicas
+        replication = primary.replication
+        if not replication.is_primary or not any(
+            line.port and line.state == "online" for line in replication.replicas
         ):
             continue
         first = _promoted(head, primary) or _same(head, primary)
@@ -158,7 +161,7 @@ def _bridge(head: Head, views: Sequence[View], fit: Sequence[View]) -> Bridge | 
             view.replication.offset
             for view in fit
             if not view.replication.is_primary
-            and view.replication.replication_id == told.replication_id
+            and view.replication.replication_id == replication.replication_id
         ]
         if first is not None and reached and max(reached) >= first.first:
             return Bridge(first, max(reached))
@@ -166,34 +169,37 @@ def _bridge(head: Head, views: Sequence[View], fit: Sequence[View]) -> Bridge | 
 
 
 def _promoted(head: Head, view: View) -> Continue | None:
-    told = view.replication
-    if told.replication_id2 != head.replication_id or told.replication_id == head.replication_id:
+    replication = view.replication
+    if (
+        replication.replication_id2 != head.replication_id
+        or replication.replication_id == head.replication_id
+    ):
         return None
-    first = min(head.last + 1, told.second_offset)
-    if not _keeps(told, first):
+    first = min(head.last + 1, replication.second_offset)
+    if not _keeps(replication, first):
         return None
     return Continue(view.source, head.replication_id, first, is_promoted=True)
 
 
 def _same(head: Head, view: View) -> Continue | None:
-    told = view.replication
-    if told.replication_id != head.replication_id or not _keeps(told, head.last + 1):
+    replication = view.replication
+    if replication.replication_id != head.replication_id or not _keeps(replication, head.last + 1):
         return None
     return Continue(view.source, head.replication_id, head.last + 1)
 
 
-def _keeps(told: InfoReplication, first: int) -> bool:
-    return 0 < told.backlog_first <= first <= told.offset + 1
+def _keeps(replication: InfoReplication, first: int) -> bool:
+    return 0 < replication.backlog_first <= first <= replication.offset + 1
 
 
-def _is_behind(head: Head, told: InfoReplication) -> bool:
-    return told.replication_id == head.replication_id and told.offset < head.last
+def _is_behind(head: Head, replication: InfoReplication) -> bool:
+    return replication.replication_id == head.replication_id and replication.offset < head.last
 
 
-def _lost(head: Head, told: InfoReplication) -> str:
-    if head.replication_id in (told.replication_id, told.replication_id2):
+def _lost(head: Head, replication: InfoReplication) -> str:
+    if head.replication_id in (replication.replication_id, replication.replication_id2):
         return (
-            f"the server keeps the stream from byte {told.backlog_first} on, and byte "
+            f"the server keeps the stream from byte {replication.backlog_first} on, and byte "
             f"{head.last + 1} was needed: repl-backlog-size is too small for the time without an "
             "archiver"
         )

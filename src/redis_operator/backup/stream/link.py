@@ -18,7 +18,7 @@ from ..replica import Login
 from ..task import Source
 from .follow import Continue
 
-__all__ = ["Link", "attach_stream"]
+__all__ = ["StreamLink", "attach_stream"]
 
 _CONNECT_SECONDS = 10.0
 _ANSWER_SECONDS = 20.0
@@ -27,7 +27,7 @@ _CHUNK = 4 << 20
 _RECEIVE_BUFFER = 1 << 20
 
 
-class Link:
+class StreamLink:
     """An attached stream. `replication_id` is the history that the next bytes belong to."""
 
     def __init__(
@@ -106,7 +106,7 @@ class Link:
 
 async def attach_stream(
     wanted: Continue, login: Login, version: str, *, silent: bool = False
-) -> Link:
+) -> StreamLink:
     """Attach where `wanted` says. Raises `SourceError`, also for a full resync.
 
     `silent`: nothing is acknowledged, so that WAIT does not count the worker.
@@ -127,7 +127,7 @@ async def attach_stream(
         connection.close()
         raise
     history = answer or wanted.replication_id
-    return Link(source, history, wanted.first, connection, rest, silent=silent)
+    return StreamLink(source, history, wanted.first, connection, rest, silent=silent)
 
 
 async def _connect(source: Source) -> socket.socket:
@@ -175,8 +175,8 @@ async def _ask(
         await loop.sock_sendall(connection, encode(words))
         answer = await line()
         if answer.startswith("-") and not may_refuse:
-            told = answer.removeprefix("-")
-            raise SourceError(f"{wanted.source.pod} refuses {words[0]}: {told}", passing=True)
+            message = answer.removeprefix("-")
+            raise SourceError(f"{wanted.source.pod} refuses {words[0]}: {message}", passing=True)
         return answer
 
     await ask("AUTH", login.user, login.password)

@@ -26,7 +26,7 @@ from ..task import Store, Until
 from .catalogue import Catalogue, read_catalogue
 from .feed import manifest_for
 from .find import Around, find_around, find_plan
-from .plan import At, NotArchived, Offset, Plan, Wanted, plan, text_of
+from .plan import AtTime, NotArchived, Offset, ReplayPlan, Wanted, plan, text_of
 from .records import PointMark
 from .replay import replay, verify_stream
 from .sharded import Share, plan_point, plan_shards
@@ -40,7 +40,7 @@ _AT_ONCE = 4
 class _Found(Struct, frozen=True):
     """The plan of a shard, and whose keys are taken from it; None: all of them."""
 
-    plan: Plan
+    plan: ReplayPlan
     slots: SlotSet | None = None
     open: SlotSet = SlotSet()
 
@@ -59,7 +59,7 @@ async def find_pieces(
     """
     wanted = wanted_of(until)
     named = f"{field}.{'restorePoint' if until.point else 'at'}"
-    if isinstance(wanted, At) and wanted.time > time.time_ns() // 1000:
+    if isinstance(wanted, AtTime) and wanted.time > time.time_ns() // 1000:
         raise NotArchived(f"{named}: {text_of(wanted.time)} lies in the future")
     catalogues = await _catalogues(store, opened)
     try:
@@ -80,7 +80,7 @@ async def find_pieces(
 async def _find(catalogues: Mapping[str, Catalogue], wanted: Wanted | str) -> dict[str, _Found]:
     if isinstance(wanted, str):
         return await _at_point(catalogues, wanted)
-    if isinstance(wanted, At):
+    if isinstance(wanted, AtTime):
         return await _at(catalogues, wanted)
     raise NotArchived("an offset is of one shard; name a time or a restore point")
 
@@ -104,7 +104,7 @@ def _has(catalogue: Catalogue) -> bool:
     return any(listed.bases for listed in catalogue.lines)
 
 
-async def _at(catalogues: Mapping[str, Catalogue], wanted: At) -> dict[str, _Found]:
+async def _at(catalogues: Mapping[str, Catalogue], wanted: AtTime) -> dict[str, _Found]:
     """Return what the shards give that have a time. Raises `NotArchived`."""
     around: dict[str, Around] = {}
     lacking: dict[str, NotArchived] = {}

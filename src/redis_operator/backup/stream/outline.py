@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from ..errors import Damaged, WorkerError
 from ..store import Shelf
-from ..task import ToldGap
-from .catalogue import Catalogue, Listed, read_catalogue
+from ..task import ReportedGap
+from .catalogue import Catalogue, ListedLine, read_catalogue
 from .records import Base, Segment
 
 __all__ = ["End", "Outline", "Overview", "end_of", "read_outline"]
@@ -35,7 +35,7 @@ class Outline(Struct, frozen=True):
 
     oldest: int = 0
     based: int = 0
-    gaps: tuple[ToldGap, ...] = ()
+    gaps: tuple[ReportedGap, ...] = ()
     is_open: bool = False
     began_empty: bool = False
     is_broken: bool = False
@@ -106,7 +106,7 @@ class Overview:
 async def read_outline(catalogue: Catalogue) -> Outline:
     """Return what the archive of a shard spans. Raises `WorkerError`."""
     oldest = based = ended = 0
-    gaps: list[ToldGap] = []
+    gaps: list[ReportedGap] = []
     is_open = is_broken = began_empty = False
     for listed in catalogue.lines:
         bases = await catalogue.bases(listed.line)
@@ -122,7 +122,7 @@ async def read_outline(catalogue: Catalogue) -> Outline:
             first = await catalogue.segment(listed.line, _from(listed, bases[0])[0])
             began_empty = bool(first.owned) and not first.owned[0].slots
         if ended:
-            gaps.append(ToldGap(ended, begun, bases[0].reason or "the stream was lost"))
+            gaps.append(ReportedGap(ended, begun, bases[0].reason or "the stream was lost"))
         holes, is_broken = await _holes(catalogue, listed, bases)
         gaps += holes
         ended = end_of(await catalogue.segment(listed.line, listed.segments[-1]))
@@ -130,8 +130,8 @@ async def read_outline(catalogue: Catalogue) -> Outline:
 
 
 async def _holes(
-    catalogue: Catalogue, listed: Listed, bases: list[Base]
-) -> tuple[list[ToldGap], bool]:
+    catalogue: Catalogue, listed: ListedLine, bases: list[Base]
+) -> tuple[list[ReportedGap], bool]:
     """Return the gaps that missing segments leave, and whether no base comes after the last one.
 
     A store may list the newest objects late: these are not missed.
@@ -139,7 +139,7 @@ async def _holes(
     first, last = bases[0].number, listed.segments[-1] - _LISTED_LATE
     present = set(listed.segments) - set(listed.hollow)
     missing = [number for number in range(first, last + 1) if number not in present]
-    gaps: list[ToldGap] = []
+    gaps: list[ReportedGap] = []
     upto = 0
     for number in missing:
         if number < upto:
@@ -153,11 +153,11 @@ async def _holes(
         begun = await _begun(catalogue, listed, base) if base is not None else 0
         if base is not None and begun:
             why = f"segment {number} of line {listed.line} is missing from the store, or empty"
-            gaps.append(ToldGap(ended, begun, why))
+            gaps.append(ReportedGap(ended, begun, why))
     return gaps, bool(missing) and not any(base.number > missing[-1] for base in bases)
 
 
-async def _begun(catalogue: Catalogue, listed: Listed, base: Base) -> int:
+async def _begun(catalogue: Catalogue, listed: ListedLine, base: Base) -> int:
     """Return the first time that can be gone back to from a base on."""
     for number in _from(listed, base)[:_LOOKED_AT]:
         try:
@@ -170,7 +170,7 @@ async def _begun(catalogue: Catalogue, listed: Listed, base: Base) -> int:
     return 0
 
 
-def _from(listed: Listed, base: Base) -> list[int]:
+def _from(listed: ListedLine, base: Base) -> list[int]:
     return [number for number in listed.segments if number >= base.number]
 
 

@@ -19,13 +19,13 @@ from ..errors import WorkerError
 from .records import Base, PointMark, Sample, Segment
 
 __all__ = [
-    "At",
+    "AtTime",
     "Bound",
-    "Cut",
     "Gap",
     "NotArchived",
     "Offset",
-    "Plan",
+    "ReplayPlan",
+    "RestoreEnd",
     "Span",
     "Window",
     "chain",
@@ -53,7 +53,7 @@ class Bound(Enum):
     INCLUDE = "include"
 
 
-class At(Struct, frozen=True):
+class AtTime(Struct, frozen=True):
     """A moment, in microseconds since 1970."""
 
     time: int
@@ -79,7 +79,7 @@ class Span(Struct, frozen=True):
         return tuple(found for found in self.segment.samples if found.offset <= self.until)
 
 
-class Cut(Struct, frozen=True):
+class RestoreEnd(Struct, frozen=True):
     """Where a restore ends: the last byte, and the primary's clock at it and after it."""
 
     replication_id: str
@@ -88,12 +88,12 @@ class Cut(Struct, frozen=True):
     passed: int = 0  # the first sample beyond it
 
 
-class Plan(Struct, frozen=True):
+class ReplayPlan(Struct, frozen=True):
     """A base, the spans after it, and the cut in the last of them."""
 
     base: Base
     spans: tuple[Span, ...]
-    cut: Cut
+    cut: RestoreEnd
 
 
 class Gap(Struct, frozen=True):
@@ -112,7 +112,7 @@ class Window(Struct, frozen=True):
     gaps: tuple[Gap, ...] = ()
 
 
-Wanted: TypeAlias = At | Offset | PointMark
+Wanted: TypeAlias = AtTime | Offset | PointMark
 
 
 def text_of(microseconds: int) -> str:
@@ -146,7 +146,7 @@ def chain(segments: Sequence[Segment]) -> tuple[Span, ...]:
     return tuple(spans)
 
 
-def cut_at(wanted: At, spans: Sequence[Span]) -> Cut:
+def cut_at(wanted: AtTime, spans: Sequence[Span]) -> RestoreEnd:
     """Return where a line is cut for a time. Raises `NotArchived`."""
     found = [(span.segment.replication_id, sample) for span in spans for sample in span.samples]
     before = [pair for pair in found if pair[1].server <= wanted.time]
@@ -162,20 +162,20 @@ def cut_at(wanted: At, spans: Sequence[Span]) -> Cut:
         )
     reached, passed = before[-1], after[0]
     chosen = reached if wanted.bound is Bound.NOT_AFTER else passed
-    return Cut(chosen[0], chosen[1].offset, reached[1].server, passed[1].server)
+    return RestoreEnd(chosen[0], chosen[1].offset, reached[1].server, passed[1].server)
 
 
-def plan(wanted: Wanted, bases: Sequence[Base], segments: Sequence[Segment]) -> Plan:
+def plan(wanted: Wanted, bases: Sequence[Base], segments: Sequence[Segment]) -> ReplayPlan:
     """Return what is read for a cut within one line. Raises `NotArchived`.
 
     `segments`: from that of the earliest usable base up to the cut, without a gap.
     """
     spans = chain(segments)
-    if isinstance(wanted, At):
+    if isinstance(wanted, AtTime):
         cut = cut_at(wanted, spans)
     else:
         clock = wanted.server if isinstance(wanted, PointMark) else 0
-        cut = Cut(wanted.replication_id, wanted.offset, clock, clock)
+        cut = RestoreEnd(wanted.replication_id, wanted.offset, clock, clock)
     end = _place(spans, cut.replication_id, cut.offset)
     fit = [
         (place, base)
@@ -190,14 +190,14 @@ def plan(wanted: Wanted, bases: Sequence[Base], segments: Sequence[Segment]) -> 
         )
     fit = [pair for pair in fit if pair[1].part.offset <= cut.offset]
     if not fit:
-        text = f"no base at or before {_said(wanted)} is in the archive"
+        text = f"no base at or before {_described(wanted)} is in the archive"
         raise NotArchived(text, earlier=True)
     start, base = max(fit, key=lambda pair: (pair[0], pair[1].part.offset))
-    return Plan(base, tuple(spans[start : end + 1]), cut)
+    return ReplayPlan(base, tuple(spans[start : end + 1]), cut)
 
 
-def _said(wanted: Wanted) -> str:
-    if isinstance(wanted, At):
+def _described(wanted: Wanted) -> str:
+    if isinstance(wanted, AtTime):
         return text_of(wanted.time)
     return f"offset {wanted.offset} of history {wanted.replication_id}"
 

@@ -93,8 +93,8 @@ async def _primary(shard: ShardTask, login: Login, stack: AsyncExitStack) -> Con
                 return await stack.enter_async_context(await open_link(source, login))
             except RedisError as error:
                 raise SourceError(f"{source.pod}: {error}", passing=True) from error
-    told = "; ".join(answer for answer in answers if isinstance(answer, str))
-    raise SourceError(f"{shard.name} has no primary that responds {told}".strip(), passing=True)
+    reasons = "; ".join(answer for answer in answers if isinstance(answer, str))
+    raise SourceError(f"{shard.name} has no primary that responds {reasons}".strip(), passing=True)
 
 
 async def marks_of(links: Mapping[str, Connection]) -> dict[str, PointMark]:

@@ -23,11 +23,11 @@ from redis_operator.redis.replies import InfoReplication
 from ..errors import SourceError
 from ..replica import Login
 from .follow import Continue
-from .link import Link, attach_stream
+from .link import StreamLink, attach_stream
 from .sampler import open_link
 from .sealing import Growing
 
-__all__ = ["BytesLost", "Prover", "Verdict", "judge"]
+__all__ = ["BytesLost", "OffsetVerdict", "Prover", "judge"]
 
 _ANSWER_SECONDS = 2.0
 _QUIET_SECONDS = 0.05
@@ -48,7 +48,7 @@ class BytesLost(SourceError):  # noqa: N818 - what it is
         super().__init__(message, passing=True)
 
 
-class Verdict(Enum):
+class OffsetVerdict(Enum):
     """What two offsets of a server say about what had arrived between them."""
 
     EQUAL = "equal"
@@ -57,13 +57,13 @@ class Verdict(Enum):
     DIFFERENT = "different"
 
 
-def judge(before: int, received: int, after: int) -> Verdict:
+def judge(before: int, received: int, after: int) -> OffsetVerdict:
     """Compare what has arrived with the server's offset before and after it was counted."""
     if received > after:
-        return Verdict.DIFFERENT
+        return OffsetVerdict.DIFFERENT
     if before != after:
-        return Verdict.BUSY
-    return Verdict.EQUAL if received == after else Verdict.LATE
+        return OffsetVerdict.BUSY
+    return OffsetVerdict.EQUAL if received == after else OffsetVerdict.LATE
 
 
 class Prover:
@@ -87,7 +87,7 @@ class Prover:
         self.damage = ""
         self._losses = 0
 
-    async def is_proven(self, link: Link, growing: Growing, receive: Receive) -> bool:
+    async def is_proven(self, link: StreamLink, growing: Growing, receive: Receive) -> bool:
         """Tell whether all that has arrived is what the server has sent; False: it does not say so.
 
         Raises `BytesLost` where it is not, and `SourceError` where the stream has ended.
@@ -100,22 +100,22 @@ class Prover:
         self.begin()
         return True
 
-    async def _compare(self, link: Link, growing: Growing, receive: Receive) -> bool:
+    async def _compare(self, link: StreamLink, growing: Growing, receive: Receive) -> bool:
         try:
             async with await open_link(link.source, self._login()) as asking:
-                told = await _offset_settled(asking, link, receive)
+                replication = await _offset_settled(asking, link, receive)
         except RedisError:
             return False
-        if told is None:
+        if replication is None:
             return False
-        if told.offset == growing.last:
+        if replication.offset == growing.last:
             growing.proven = growing.last
             return True
         wanted = Continue(link.source, link.replication_id, growing.last + 1)
-        return await self.compare_again(wanted, growing, told)
+        return await self.compare_again(wanted, growing, replication)
 
     async def compare_again(
-        self, wanted: Continue, growing: Growing, told: InfoReplication
+        self, wanted: Continue, growing: Growing, replication: InfoReplication
     ) -> bool:
         """Compare the last bytes before those that are wanted with the same ones of a server.
 
@@ -127,9 +127,9 @@ class Prover:
         if last <= growing.proven:
             return True
         # A server that lacks a byte begins to copy all its data: none near the backlog's beginning.
-        kept = (told.backlog_first + told.offset) // 2
+        kept = (replication.backlog_first + replication.offset) // 2
         first = max(growing.proven + 1, last + 1 - _COMPARED, kept)
-        if first > last or not told.backlog_first:
+        if first > last or not replication.backlog_first:
             return False
         ours = growing.between(first, last)
         again = Continue(wanted.source, wanted.replication_id, first)
@@ -144,7 +144,7 @@ class Prover:
 
 
 async def _offset_settled(
-    asking: Connection, link: Link, receive: Receive
+    asking: Connection, link: StreamLink, receive: Receive
 ) -> InfoReplication | None:
     """Return what the server says once that settles it, or when writes do not pause.
 
@@ -160,13 +160,13 @@ async def _offset_settled(
         if link.replication_id != after.replication_id or not after.offset:
             return None
         match judge(before.offset, received, after.offset):
-            case Verdict.EQUAL:
+            case OffsetVerdict.EQUAL:
                 return after
-            case Verdict.BUSY:
+            case OffsetVerdict.BUSY:
                 busy += 1
                 if busy >= _TRIES:
                     return after
-            case Verdict.LATE if time.monotonic() < deadline:
+            case OffsetVerdict.LATE if time.monotonic() < deadline:
                 pass
             case _:
                 raise BytesLost(
@@ -180,7 +180,7 @@ async def _ask(asking: Connection) -> InfoReplication:
     return await asking.run(commands.info_replication(), timeout=_ANSWER_SECONDS)
 
 
-async def _read(link: Link, size: int) -> bytes:
+async def _read(link: StreamLink, size: int) -> bytes:
     """Return the next bytes of a link, and end it."""
     found = b""
     deadline = time.monotonic() + _LATE_SECONDS

@@ -40,7 +40,7 @@ async def prune(shelf: Shelf, keep_after: int) -> int:
     if not old:
         return 0
     kept = (old[-1].line, old[-1].number)
-    doomed: list[tuple[int, str]] = []
+    expired: list[tuple[int, str]] = []
     for name in await shelf.names():
         found = _OBJECT.match(name)
         if found is None:
@@ -48,11 +48,11 @@ async def prune(shelf: Shelf, keep_after: int) -> int:
         place = (int(found[1]), int(found[3]))
         if place < kept:
             order = (0 if name.endswith(".json") else 1) + (0 if found[2] == "base" else 2)
-            doomed.append((order, name))
-    await shelf.delete([name for _, name in sorted(doomed)])
-    if doomed:
+            expired.append((order, name))
+    await shelf.delete([name for _, name in sorted(expired)])
+    if expired:
         await shelf.delete(await _points(catalogue, old[-1].taken - _SLACK))
-    return len(doomed)
+    return len(expired)
 
 
 async def _points(catalogue: Catalogue, before: int) -> list[str]:

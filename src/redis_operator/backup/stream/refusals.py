@@ -26,8 +26,8 @@ def refusal(before: Mapping[str, int], after: Mapping[str, int]) -> str | None:
     refused = {name: count for name, count in more.items() if count and name not in _OF_OTHERS}
     if not refused:
         return None
-    told = ", ".join(f"{count} times {name}" for name, count in sorted(refused.items()))
+    counted = ", ".join(f"{count} times {name}" for name, count in sorted(refused.items()))
     return (
-        f"the server refused commands of the stream ({told}), so it does not have what was "
+        f"the server refused commands of the stream ({counted}), so it does not have what was "
         "archived; its log names them"
     )

@@ -17,7 +17,7 @@ from ..errors import Damaged, StoreError
 from ..squeeze import Decompressor
 from ..store import Shelf
 from .catalogue import read_segment
-from .plan import Plan, Span
+from .plan import ReplayPlan, Span
 from .records import Segment
 from .rewrite import Rewriter, says_relative
 from .scan import Scanner
@@ -51,12 +51,12 @@ def _unpacked(stored: bytes, segment: Segment) -> bytes:
     return raw
 
 
-async def verify_stream(shelf: Shelf, plan: Plan) -> int:
+async def verify_stream(shelf: Shelf, plan: ReplayPlan) -> int:
     """Read everything that a plan needs of the stream; return how many bytes. Raises `Damaged`."""
     return sum([len(piece) async for piece in replay(shelf, plan)])
 
 
-async def replay(shelf: Shelf, plan: Plan) -> AsyncIterator[bytes]:
+async def replay(shelf: Shelf, plan: ReplayPlan) -> AsyncIterator[bytes]:
     """Return the stream from the base up to the cut. Raises `Damaged`."""
     relative = says_relative(plan.base.engine, plan.base.version)
     rewriter = Rewriter(relative=relative) if relative or plan.base.cluster else None

@@ -21,12 +21,12 @@ from msgspec import Struct
 from ..errors import WorkerError
 from ..replica import Login
 from ..store import open_shelf
-from ..task import BASES, FOLDER, SOURCES, SPOOL, ArchiveTask, Report, Source, Told
+from ..task import BASES, FOLDER, SOURCES, SPOOL, ArchiverReport, ArchiveTask, Report, Source
 from .archiver import Archiver
 from .plan import text_of
 from .prune import keep_after, prune
 from .state import Limits, Shard
-from .status import serve_status, told_of
+from .status import report_of, serve_status
 from .work import shelf_of
 
 __all__ = ["archive"]
@@ -59,8 +59,8 @@ async def archive(
     files = _Files(task, Path(sources), Path(bases))
     running: dict[str, _Running] = {}
 
-    def told() -> dict[str, Told]:
-        return {name: told_of(found.archiver) for name, found in running.items()}
+    def reports() -> dict[str, ArchiverReport]:
+        return {name: report_of(found.archiver) for name, found in running.items()}
 
     def begin(name: str, group: asyncio.TaskGroup) -> _Running:
         shelf, ended = shelf_of(task.store, name, folder), asyncio.Event()
@@ -84,7 +84,7 @@ async def archive(
 
     async with AsyncExitStack() as stack:
         if task.status_port:
-            await stack.enter_async_context(serve_status(told, host, task.status_port))
+            await stack.enter_async_context(serve_status(reports, host, task.status_port))
         async with asyncio.TaskGroup() as group:
             pruning = group.create_task(_prune(running, task, folder))
             while not stop.is_set():
@@ -97,7 +97,7 @@ async def archive(
                 await _heard(stop)
             pruning.cancel()
             await _let_go(running, list(running), keep=True)
-    return Report(parts=tuple({"name": name, **_line(found)} for name, found in told().items()))
+    return Report(parts=tuple({"name": name, **_line(found)} for name, found in reports().items()))
 
 
 async def _let_go(running: dict[str, _Running], names: list[str], *, keep: bool = False) -> None:
@@ -118,7 +118,7 @@ async def _heard(stop: asyncio.Event) -> None:
         return
 
 
-def _line(found: Told) -> dict[str, str | int]:
+def _line(found: ArchiverReport) -> dict[str, str | int]:
     """Return a shard's state for the report."""
     return {"newest": text_of(found.newest) if found.newest else "", "line": found.line}
 

@@ -28,14 +28,14 @@ class Samples:
 
     def take(self, asked: Asked, growing: Growing | None) -> bool:
         """Keep a reply; False: it is not of a primary that the archive follows."""
-        told = asked.replication
-        if growing is None or not told.is_primary:
+        replication = asked.replication
+        if growing is None or not replication.is_primary:
             return False
-        if told.replication_id != growing.replication_id:
-            if told.replication_id2 != growing.replication_id:
+        if replication.replication_id != growing.replication_id:
+            if replication.replication_id2 != growing.replication_id:
                 return False
-            if self._next.replication_id != told.replication_id:
-                self._next = Growing(told.replication_id, 0, parent="", now=0)
+            if self._next.replication_id != replication.replication_id:
+                self._next = Growing(replication.replication_id, 0, parent="", now=0)
             growing = self._next
         growing.sample(asked.sample)
         _thin(growing.samples)

@@ -133,7 +133,7 @@ def seal(
 
     Samples may be taken meanwhile, in another thread: see `Growing.rest_after`.
     """
-    taken, said = list(growing.samples), list(growing.owned)
+    taken, owners = list(growing.samples), list(growing.owned)
     whole = b"".join(growing.pieces)
     scanner = Scanner()
     scanner.feed(whole)
@@ -168,7 +168,7 @@ def seal(
         parent=growing.parent,
         index=_differences(reached, growing.first, growing.begun),
         samples=samples,
-        owned=tuple(owned for owned in said if owned.offset <= last),
+        owned=tuple(owned for owned in owners if owned.offset <= last),
     )
     return Sealed(segment, content, len(raw))
 

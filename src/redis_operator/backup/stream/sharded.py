@@ -27,7 +27,7 @@ from msgspec import Struct
 
 from redis_operator.redis.slots import ALL_SLOTS, NO_SLOTS, SlotSet
 
-from .plan import At, Bound, Cut, NotArchived, Span, cut_at, text_of
+from .plan import AtTime, Bound, NotArchived, RestoreEnd, Span, cut_at, text_of
 from .records import Owned, PointMark
 
 __all__ = ["Share", "plan_point", "plan_shards"]
@@ -39,12 +39,12 @@ class Share(Struct, frozen=True):
     """What one shard gives: the keys of `slots`, and those of `open` that their owner lacks."""
 
     shard: str
-    cut: Cut
+    cut: RestoreEnd
     slots: SlotSet
     open: SlotSet
 
 
-class _Told(Struct, frozen=True):
+class _Ownership(Struct, frozen=True):
     """What a shard's primary reported about slots: at the time, and around it."""
 
     now: Owned
@@ -55,31 +55,33 @@ def plan_shards(
     time: int, shards: Mapping[str, Sequence[Span]], bound: Bound = Bound.NOT_AFTER
 ) -> tuple[Share, ...]:
     """Return what each shard gives. Raises `NotArchived`, which names the shard or the slots."""
-    told = {name: _told(name, time, spans) for name, spans in shards.items()}
-    given, taken = _moving(told, _nodes(shards))
+    ownership = {name: _ownership(name, time, spans) for name, spans in shards.items()}
+    given, taken = _moving(ownership, _nodes(shards))
     both = [name for name in shards if given[name] and taken[name]]
     if both:
         raise NotArchived(
             f"{both[0]} gave slots away and took others at {text_of(time)}, so that no cut of it "
             "holds all keys; choose a time before or after, or a restore point"
         )
-    cuts = {n: cut_at(At(time, bound), spans) for n, spans in shards.items() if not taken[n]}
+    cuts = {n: cut_at(AtTime(time, bound), spans) for n, spans in shards.items() if not taken[n]}
     clocks = {name: _reaches(time, cut, shards[name]) for name, cut in cuts.items()}
     after = max(clocks.values(), default=time)
     sources = [name for name in cuts if given[name]]
     seen = max((_seen(cuts[name], shards[name]) for name in sources), default=0)
     for name in shards.keys() - cuts.keys():
-        early = cut_at(At(after, Bound.INCLUDE), shards[name])
+        early = cut_at(AtTime(after, Bound.INCLUDE), shards[name])
         cuts[name] = _cut_after(name, early, seen, shards[name])
         clocks[name] = _reaches(after, cuts[name], shards[name])
-    owners = _owners({name: _told(name, after, spans) for name, spans in shards.items()}, after)
+    owners = _owners(
+        {name: _ownership(name, after, spans) for name, spans in shards.items()}, after
+    )
     opened = _opened(shards, clocks)
     return tuple(
         Share(name, cuts[name], owners[name], opened[name] - owners[name]) for name in shards
     )
 
 
-def _seen(cut: Cut, spans: Sequence[Span]) -> int:
+def _seen(cut: RestoreEnd, spans: Sequence[Span]) -> int:
     """Return when a shard had come to a cut at the latest, by the clock of the worker."""
     times = [
         sample.received
@@ -90,13 +92,13 @@ def _seen(cut: Cut, spans: Sequence[Span]) -> int:
     return min(times, default=0)
 
 
-def _cut_after(name: str, cut: Cut, seen: int, spans: Sequence[Span]) -> Cut:
+def _cut_after(name: str, cut: RestoreEnd, seen: int, spans: Sequence[Span]) -> RestoreEnd:
     """Return a cut, or the first sample after it that was asked for at `seen` or later."""
     for span in spans:
         for sample in span.samples:
             if sample.server >= cut.passed and sample.sent >= seen:
                 history = span.segment.replication_id
-                return Cut(history, sample.offset, cut.reached, sample.server)
+                return RestoreEnd(history, sample.offset, cut.reached, sample.server)
     raise NotArchived(
         f"{name} is not archived up to {text_of(seen)} by the clock of the worker, and slots were "
         "moving to it; choose an earlier time"
@@ -108,8 +110,8 @@ def _opened(shards: Mapping[str, Sequence[Span]], clocks: Mapping[str, int]) -> 
     nodes = _nodes(shards)
     ends: dict[str, list[int]] = {name: [] for name in shards}
     for name, spans in shards.items():
-        said = [owned for owned in _all_owned(spans) if owned.server <= clocks[name]]
-        for slot, node in (*said[-1].migrating, *said[-1].importing) if said else ():
+        reported = [owned for owned in _all_owned(spans) if owned.server <= clocks[name]]
+        for slot, node in (*reported[-1].migrating, *reported[-1].importing) if reported else ():
             ends[name].append(slot)
             ends[_other_end(slot, name, node, nodes)].append(slot)
     return {name: SlotSet(slots) for name, slots in ends.items()}
@@ -119,14 +121,14 @@ def _all_owned(spans: Sequence[Span]) -> list[Owned]:
     return [owned for span in spans for owned in span.segment.owned if owned.offset <= span.until]
 
 
-def _reaches(time: int, cut: Cut, spans: Sequence[Span]) -> int:
+def _reaches(time: int, cut: RestoreEnd, spans: Sequence[Span]) -> int:
     """Return until when a shard had nothing more than a cut of it for a time holds.
 
     Of samples that are equal but for their time the first and the last are kept: the next one may
     be long after the time, without a write since. Slots may have changed hands by then: Redis 6.2
     does not write that to the stream.
     """
-    before = cut_at(At(time), spans)
+    before = cut_at(AtTime(time), spans)
     same = (cut.replication_id, cut.offset) == (before.replication_id, before.offset)
     return time if same else cut.passed
 
@@ -138,14 +140,16 @@ def plan_point(
 
     So each is cut where it was, whatever was moving. Raises `NotArchived`.
     """
-    told = {name: _told(name, marks[name].server, spans) for name, spans in shards.items()}
-    owners = _owners(told, max(mark.server for mark in marks.values()))
-    _moving(told, _nodes(shards))  # refuses what moves to or from a node without an archive
+    ownership = {
+        name: _ownership(name, marks[name].server, spans) for name, spans in shards.items()
+    }
+    owners = _owners(ownership, max(mark.server for mark in marks.values()))
+    _moving(ownership, _nodes(shards))  # refuses what moves to or from a node without an archive
     opened = _opened(shards, {name: mark.server for name, mark in marks.items()})
     return tuple(
         Share(
             name,
-            Cut(mark.replication_id, mark.offset, mark.server, mark.server),
+            RestoreEnd(mark.replication_id, mark.offset, mark.server, mark.server),
             owners[name],
             opened[name] - owners[name],
         )
@@ -163,20 +167,20 @@ def _nodes(shards: Mapping[str, Sequence[Span]]) -> dict[str, str]:
     }
 
 
-def _told(name: str, time: int, spans: Sequence[Span]) -> _Told:
+def _ownership(name: str, time: int, spans: Sequence[Span]) -> _Ownership:
     found = [owned for owned in _all_owned(spans) if owned.server <= time + _AROUND]
     before = [owned for owned in found if owned.server <= time]
     if not before:
         raise NotArchived(f"the archive of {name} does not say which slots it had then")
     last_far = [owned for owned in before if owned.server <= time - _AROUND][-1:]
     near = [owned for owned in found if owned.server > time - _AROUND]
-    return _Told(before[-1], (*last_far, *near))
+    return _Ownership(before[-1], (*last_far, *near))
 
 
-def _owners(told: Mapping[str, _Told], time: int) -> dict[str, SlotSet]:
-    free, found = ALL_SLOTS, dict.fromkeys(told, NO_SLOTS)
-    for name in sorted(told, key=lambda name: told[name].now.epoch, reverse=True):
-        found[name] = SlotSet.parse(told[name].now.slots) & free
+def _owners(ownership: Mapping[str, _Ownership], time: int) -> dict[str, SlotSet]:
+    free, found = ALL_SLOTS, dict.fromkeys(ownership, NO_SLOTS)
+    for name in sorted(ownership, key=lambda name: ownership[name].now.epoch, reverse=True):
+        found[name] = SlotSet.parse(ownership[name].now.slots) & free
         free = free - found[name]
     if free:
         raise NotArchived(f"no shard owned the slots {free} at {text_of(time)}")
@@ -194,11 +198,11 @@ def _other_end(slot: int, name: str, node: str, nodes: Mapping[str, str]) -> str
 
 
 def _moving(
-    told: Mapping[str, _Told], nodes: Mapping[str, str]
+    ownership: Mapping[str, _Ownership], nodes: Mapping[str, str]
 ) -> tuple[dict[str, SlotSet], dict[str, SlotSet]]:
     """Return the slots that each shard gives away around the time, and those that it takes."""
     pairs: set[tuple[int, str, str]] = set()
-    for name, found in told.items():
+    for name, found in ownership.items():
         for owned in found.around:
             for slot, node in owned.migrating:
                 pairs.add((slot, name, _other_end(slot, name, node, nodes)))
@@ -207,12 +211,12 @@ def _moving(
         held = [SlotSet.parse(owned.slots) for owned in found.around]
         for before, after in pairwise(held):
             lost = before - after
-            for other, theirs in told.items():
+            for other, theirs in ownership.items():
                 for owned in theirs.around if other != name else ():
                     gained = SlotSet.parse(owned.slots) & lost
                     pairs |= {(slot, name, other) for slot in gained}
-    given = {name: [slot for slot, source, _ in pairs if source == name] for name in told}
-    taken = {name: [slot for slot, _, target in pairs if target == name] for name in told}
+    given = {name: [slot for slot, source, _ in pairs if source == name] for name in ownership}
+    taken = {name: [slot for slot, _, target in pairs if target == name] for name in ownership}
     return (
         {name: SlotSet(slots) for name, slots in given.items()},
         {name: SlotSet(slots) for name, slots in taken.items()},

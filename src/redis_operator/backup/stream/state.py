@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from ..task import ToldGap
+from ..task import ReportedGap
 
-__all__ = ["Limits", "Shard", "State"]
+__all__ = ["ArchiverState", "Limits", "Shard"]
 
 
 class Shard(Struct, frozen=True):
@@ -33,7 +33,7 @@ class Limits(Struct, frozen=True):
     patience_seconds: float = 20.0
 
 
-class State(Struct, frozen=True):
+class ArchiverState(Struct, frozen=True):
     """The state of an archiver. `oldest` and `newest`: of the store, in microseconds since 1970."""
 
     attached: str  # the pod; empty: none
@@ -47,4 +47,4 @@ class State(Struct, frozen=True):
     based: int = 0  # when the last base was taken
     stored: int = 0  # bytes that were stored
     began_empty: bool = False
-    gaps: tuple[ToldGap, ...] = ()
+    gaps: tuple[ReportedGap, ...] = ()

@@ -8,18 +8,18 @@ from contextlib import asynccontextmanager, suppress
 
 import msgspec
 
-from ..task import Told
+from ..task import ArchiverReport
 from .archiver import Archiver
 
-__all__ = ["Told", "serve_status", "told_of"]
+__all__ = ["ArchiverReport", "report_of", "serve_status"]
 
 _REQUEST_SECONDS = 5.0
 
 
-def told_of(archiver: Archiver) -> Told:
+def report_of(archiver: Archiver) -> ArchiverReport:
     """Return the state of an archiver."""
     state = archiver.state()
-    return Told(
+    return ArchiverReport(
         attached=state.attached,
         line=state.line,
         oldest=state.oldest,
@@ -37,7 +37,7 @@ def told_of(archiver: Archiver) -> Told:
 
 @asynccontextmanager
 async def serve_status(
-    told: Callable[[], Mapping[str, Told]], host: str, port: int
+    reports: Callable[[], Mapping[str, ArchiverReport]], host: str, port: int
 ) -> AsyncIterator[int]:
     """Reply to every request with the state; yields the port."""
 
@@ -45,7 +45,7 @@ async def serve_status(
         with suppress(OSError, TimeoutError, asyncio.IncompleteReadError, ValueError):
             async with asyncio.timeout(_REQUEST_SECONDS):
                 await reader.readuntil(b"\r\n\r\n")
-                body = msgspec.json.encode(told())
+                body = msgspec.json.encode(reports())
                 head = (
                     "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
                     f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from ..errors import WorkerError
 from ..task import Until
-from .plan import At, Bound, Offset, Wanted
+from .plan import AtTime, Bound, Offset, Wanted
 
 __all__ = ["wanted_of"]
 
@@ -32,4 +32,4 @@ def wanted_of(until: Until) -> Wanted | str:
         ) from error
     if moment.tzinfo is None:
         raise WorkerError(f"until.time {until.time} has no time zone; end it with Z for UTC")
-    return At(round(moment.timestamp() * 1e6), bound)
+    return AtTime(round(moment.timestamp() * 1e6), bound)

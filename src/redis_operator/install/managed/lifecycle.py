@@ -25,7 +25,7 @@ from redis_operator.install.objects import objects
 from redis_operator.install.options import DEFAULT_NAMESPACE, Options
 from redis_operator.install.strategy import STRATEGY_LABEL
 from redis_operator.install.waiting import (
-    Patience,
+    StageTimeout,
     definition_limitation,
     rollout_limitation,
     wait,
@@ -81,7 +81,7 @@ def _components(options: Options) -> dict[str, Any]:
 class InstallerLife:
     """The installer of a cluster: how it is added and removed."""
 
-    def __init__(self, client: Client, *, tell: Tell, patience: Patience) -> None:
+    def __init__(self, client: Client, *, tell: Tell, patience: StageTimeout) -> None:
         self._client = persistent(client, tell)
         self._tell = tell
         self._patience = patience

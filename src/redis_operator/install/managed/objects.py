@@ -97,7 +97,7 @@ def installer_objects(options: Options) -> list[dict[str, Any]]:
         *USER_RIGHTS,
     )
     cluster_role = role("ClusterRole", INSTALLER, granted)
-    home = role("Role", INSTALLER, HOME_RIGHTS, namespace=namespace)
+    own_role = role("Role", INSTALLER, HOME_RIGHTS, namespace=namespace)
     strategy = role("Role", STRATEGY_ACCOUNT, STRATEGY_RIGHTS, namespace=namespace)
     enforced = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "warn")}
     made = [
@@ -111,8 +111,8 @@ def installer_objects(options: Options) -> list[dict[str, Any]]:
         service_account(namespace, STRATEGY_ACCOUNT),
         cluster_role,
         bound(cluster_role, namespace=namespace, account=INSTALLER),
-        home,
-        bound(home, namespace=namespace, account=INSTALLER),
+        own_role,
+        bound(own_role, namespace=namespace, account=INSTALLER),
         strategy,
         bound(strategy, namespace=namespace, account=STRATEGY_ACCOUNT),
         network_policy(options, INSTALLER, INSTALLER_LABELS),

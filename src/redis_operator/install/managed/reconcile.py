@@ -55,13 +55,13 @@ from redis_operator.install.options import Options
 from redis_operator.install.remover import Remover
 from redis_operator.install.rights import OPERATOR
 from redis_operator.install.strategy import STRATEGY_LABEL, Strategy, name_of, read
-from redis_operator.install.waiting import NotInForce, Patience, pod_limitation
+from redis_operator.install.waiting import NotInForce, StageTimeout, pod_limitation
 
 from .choices import Named, load_redisoperator, load_status, options_of
 from .job import strategy_job
 from .status import (
     Standing,
-    Survey,
+    SurveyedObject,
     component_statuses,
     installation_status,
     under_way_for,
@@ -113,7 +113,7 @@ class Installations(Struct, frozen=True):
         """Remove the operator; databases keep serving without it."""
         if load_status(raw).phase is not InstallationPhase.DELETING:
             await self._told(raw, Standing(waits_for="the operator is removed", ends=True), None)
-        remover = Remover(self.client, tell=_LOG.info, patience=Patience(0.0))
+        remover = Remover(self.client, tell=_LOG.info, patience=StageTimeout(0.0))
         try:
             await remover.uninstall(self.namespace)
         except NotInForce as error:
@@ -136,7 +136,7 @@ class Installations(Struct, frozen=True):
         if isinstance(strategy, Standing):
             return await self._told(raw, strategy, None)
         installer = Installer(
-            self.client, tell=_LOG.info, patience=Patience(0.0), memory=self.applied
+            self.client, tell=_LOG.info, patience=StageTimeout(0.0), memory=self.applied
         )
         installed = await installer.find(self.namespace)
         held_back = _held_back(raw, wanted, strategy, installed)
@@ -152,8 +152,8 @@ class Installations(Struct, frozen=True):
         except InstallError as error:
             return await self._told(raw, Standing(refusal="Refused", message=str(error)), strategy)
         await self._prune_strategies(name_of(options))
-        told = Standing(remark="; ".join(installer.misfits))
-        return await self._told(raw, told, strategy, installer.left_out)
+        standing = Standing(remark="; ".join(installer.misfits))
+        return await self._told(raw, standing, strategy, installer.left_out)
 
     # The objects of a version
 
@@ -187,8 +187,8 @@ class Installations(Struct, frozen=True):
             since = failed.last_transition_time
             if since is None or self.clock() - since.timestamp() >= _FAILED_SECONDS:
                 await self._delete_job(job)
-            told = f"; {reason}" if reason else ""
-            text = f"Job {key[1]} with image {options.image} failed: {failed.message}{told}"
+            detail = f"; {reason}" if reason else ""
+            text = f"Job {key[1]} with image {options.image} failed: {failed.message}{detail}"
             return Standing(refusal="StrategyFailed", message=f"{text}; it is retried")
         return Standing(waits_for=f"{waits.waits_for}; {reason}") if reason else waits
 
@@ -201,8 +201,10 @@ class Installations(Struct, frozen=True):
         page = await self.client.list(PODS, namespace=key[0], labels=f"{STRATEGY_LABEL}=job")
         for pod in page.items:
             owners = pod.metadata.owner_references or ()
-            if any(owner.name == key[1] for owner in owners) and (said := pod_limitation(pod)):
-                return said
+            if any(owner.name == key[1] for owner in owners) and (
+                limitation := pod_limitation(pod)
+            ):
+                return limitation
         return ""
 
     async def _prune_strategies(self, current: str) -> None:
@@ -230,7 +232,7 @@ class Installations(Struct, frozen=True):
 
     async def _surveys(
         self, target: Strategy | None, left_out: Collection[Item] = ()
-    ) -> list[Survey]:
+    ) -> list[SurveyedObject]:
         """Return the state of every component but the controller, whose pods have more."""
         found = []
         for listed in target.objects if target is not None else ():
@@ -241,7 +243,7 @@ class Installations(Struct, frozen=True):
                 live = await self.client.get(kind_of(item), (item.namespace, item.name))
             except NotFound:
                 live = None
-            found.append(Survey(listed, live, unserved=live is None and item in left_out))
+            found.append(SurveyedObject(listed, live, unserved=live is None and item in left_out))
         return found
 
     async def _told(
@@ -294,7 +296,7 @@ class Installations(Struct, frozen=True):
         """Return what is installed and how it runs; the last value where it may not be read."""
         installed: Inventory | None = None
         components: Sequence[ComponentStatus] = before.components
-        installer = Installer(self.client, tell=_LOG.info, patience=Patience(0.0))
+        installer = Installer(self.client, tell=_LOG.info, patience=StageTimeout(0.0))
         with suppress(Forbidden):
             installed = await installer.find(self.namespace)
         with suppress(Forbidden):

@@ -18,12 +18,18 @@ from redis_operator.api.redisoperator import (
     InstallationPhase,
     RedisOperatorStatus,
 )
-from redis_operator.install.inventory import Inventory, Phase
+from redis_operator.install.inventory import InstallPhase, Inventory
 from redis_operator.install.objects import VERSION_LABEL, Component
 from redis_operator.install.strategy import Listed, Strategy
 from redis_operator.install.waiting import rollout_limitation
 
-__all__ = ["Standing", "Survey", "component_statuses", "installation_status", "under_way_for"]
+__all__ = [
+    "Standing",
+    "SurveyedObject",
+    "component_statuses",
+    "installation_status",
+    "under_way_for",
+]
 
 _LONGEST: Final = timedelta(minutes=10)
 _LONGEST_TEXT: Final = 4096
@@ -44,7 +50,7 @@ class Standing(Struct, frozen=True):
     remark: str = ""  # what else is to be known when all is done
 
 
-class Survey(Struct, frozen=True):
+class SurveyedObject(Struct, frozen=True):
     """One object of a strategy, and what there is of it."""
 
     listed: Listed
@@ -53,7 +59,7 @@ class Survey(Struct, frozen=True):
 
 
 def component_statuses(
-    surveys: Sequence[Survey],
+    surveys: Sequence[SurveyedObject],
     deployment: Deployment | None,
     target: Strategy | None,
     previous: Sequence[ComponentStatus] = (),
@@ -82,19 +88,19 @@ def component_statuses(
     return found
 
 
-def _objects_status(name: str, own: Sequence[Survey], version: str) -> ComponentStatus:
+def _objects_status(name: str, own: Sequence[SurveyedObject], version: str) -> ComponentStatus:
     served = [survey for survey in own if not survey.unserved]
     there = [survey.live for survey in served if survey.live is not None]
     missing = [str(survey.listed.item) for survey in served if survey.live is None]
     unserved = sorted({survey.listed.item.kind for survey in own if survey.unserved})
-    said = [f"not there yet: {', '.join(missing)}"] if missing else []
-    said += [f"this cluster does not serve {', '.join(unserved)}"] if unserved else []
+    problems = [f"not there yet: {', '.join(missing)}"] if missing else []
+    problems += [f"this cluster does not serve {', '.join(unserved)}"] if unserved else []
     return ComponentStatus(
         name=name,
         target_version=version,
         observed_version=_oldest(map(_version, there)),
         ready=f"{len(there)}/{len(served)}",
-        message="; ".join(said),
+        message="; ".join(problems),
     )
 
 
@@ -144,7 +150,9 @@ def installation_status(
     now: str,
 ) -> RedisOperatorStatus:
     """Return the whole status."""
-    whole = installed if installed is not None and installed.phase is Phase.INSTALLED else None
+    whole = (
+        installed if installed is not None and installed.phase is InstallPhase.INSTALLED else None
+    )
     is_current = whole is not None and target is not None and whole.digest == target.digest
     version, digest = previous.observed_version, previous.observed_configuration
     if whole is not None:

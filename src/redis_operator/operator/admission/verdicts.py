@@ -26,7 +26,7 @@ from redis_operator.manifests.layouts import layout_of
 from redis_operator.operator.wanted import read_acceptance
 from redis_operator.planning.advice import ACCEPT_LOSS
 from redis_operator.planning.gates import running_limitation
-from redis_operator.translation.translate import in_their_words, origins_of, told, translate
+from redis_operator.translation.translate import in_their_words, origins_of, translate, with_origin
 
 __all__ = [
     "Database",
@@ -155,7 +155,7 @@ def judge_redis_failover(
         return Verdict(tuple(p for p in wanted if p not in known), stood)
     verdict, origins = judge_redis(wanted, redis, catalog, chosen=chosen), origins_of(new)
     return Verdict(
-        tuple(sorted(told(problem, origins) for problem in verdict.problems)),
+        tuple(sorted(with_origin(problem, origins) for problem in verdict.problems)),
         tuple(in_their_words(text, origins) for text in verdict.warnings),
     )
 
@@ -166,9 +166,9 @@ def judge_schedule(new: Raw, old: Raw | None) -> Verdict:
         return Verdict()
     found, known = load_schedule(new), load_schedule(old) if old is not None else ()
     if isinstance(found, RedisBackupSchedule):
-        told = schedule_risks(found)
+        risks = schedule_risks(found)
         stood_before = schedule_risks(known) if isinstance(known, RedisBackupSchedule) else ()
-        return Verdict(warnings=tuple(text for text in told if text not in stood_before))
+        return Verdict(warnings=tuple(text for text in risks if text not in stood_before))
     before = known if isinstance(known, tuple) else ()
     stood = tuple(f"{problem} (it was so before)" for problem in found if problem in before)
     return Verdict(tuple(problem for problem in found if problem not in before), stood)

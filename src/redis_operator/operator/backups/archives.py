@@ -35,7 +35,7 @@ from kubecontroller.client.objects import CONFIG_MAPS, DEPLOYMENTS, PODS, Pod
 from redis_operator.api.redis import Redis
 from redis_operator.api.redisbackupschedule import RedisBackupSchedule, RedisBackupScheduleStatus
 from redis_operator.api.validation import load
-from redis_operator.backup.task import Told
+from redis_operator.backup.task import ArchiverReport
 from redis_operator.manifests.archivers import archiver, sources
 from redis_operator.manifests.names import archiver_name, users_secret
 from redis_operator.manifests.objects import digest
@@ -65,7 +65,7 @@ class Archives(Struct, frozen=True):
     world: World
     applier: Applier
     image: str
-    ask: Callable[[str], Awaitable[Mapping[str, Told] | None]] | None = None
+    ask: Callable[[str], Awaitable[Mapping[str, ArchiverReport] | None]] | None = None
 
     async def keep(
         self,
@@ -97,8 +97,8 @@ class Archives(Struct, frozen=True):
         if plan.archive is not None and redis is not None:
             wrong = await self._apply(raw, schedule, redis, plan.archive)
             if wrong:
-                said = refused(schedule, plan.status, bounded(wrong), now)
-                return replace(plan, status=said, again=_REFUSED_SECONDS)
+                refusal = refused(schedule, plan.status, bounded(wrong), now)
+                return replace(plan, status=refusal, again=_REFUSED_SECONDS)
         return plan
 
     async def _seen(self, schedule: RedisBackupSchedule, now: datetime) -> ArchiverSeen:

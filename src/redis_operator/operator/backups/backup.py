@@ -47,7 +47,7 @@ from redis_operator.api.redis import Redis
 from redis_operator.api.redisbackup import BackupPhase, RedisBackup, RedisBackupStatus
 from redis_operator.api.redisbackup_validation import load_redisbackup, load_redisbackup_status
 from redis_operator.api.validation import load
-from redis_operator.backup.task import Progress
+from redis_operator.backup.task import WorkerProgress
 from redis_operator.manifests.names import users_secret
 from redis_operator.manifests.users import BACKUP
 from redis_operator.manifests.workers import take_job, take_job_name, verify_job
@@ -76,7 +76,7 @@ class Backups(Struct, frozen=True):
     image: str
     endings: BackupEndings
     clock: Callable[[], float] = time.time
-    ask: Callable[[str], Awaitable[Progress | None]] | None = None
+    ask: Callable[[str], Awaitable[WorkerProgress | None]] | None = None
 
     async def reconcile(self, key: Key) -> Outcome:
         """Bring one backup closer to completion."""

@@ -10,8 +10,8 @@ import msgspec
 from kubecontroller.client.objects import Job, Pod, Terminated
 from redis_operator.api.redis import Redis
 from redis_operator.api.status import ShardStatus
-from redis_operator.backup.task import Target
-from redis_operator.manifests.facts import Filling
+from redis_operator.backup.task import FillTarget
+from redis_operator.manifests.facts import FillingFacts
 from redis_operator.manifests.names import CLIENT_PORT
 from redis_operator.manifests.workers import TARGETS_ANNOTATION, WORKER_CONTAINER
 from redis_operator.operator.backups.workers import Workers, final_message, waiting
@@ -50,26 +50,26 @@ def worker_ended(pods: list[Pod]) -> Terminated | None:
     return None
 
 
-def filling_of(backup: str, job: Job | None, workers: Workers) -> Filling:
+def filling_of(backup: str, job: Job | None, workers: Workers) -> FillingFacts:
     """Return the progress of the worker of a database."""
     if job is None:
-        return Filling(backup, message="its worker starts once the database is formed")
+        return FillingFacts(backup, message="its worker starts once the database is formed")
     pods = workers.pods_of(job)
     ended = worker_ended(pods)
     given = histories(job)
     if ended is not None and not ended.exit_code and given is not None:
-        return Filling(backup, carried=given)
+        return FillingFacts(backup, carried=given)
     if ended is not None:
         report, words = final_message(pods)
-        told = report.error if report is not None and report.error else words
-        return Filling(backup, problem=f"its worker failed: {told}; another worker follows")
+        message = report.error if report is not None and report.error else words
+        return FillingFacts(backup, problem=f"its worker failed: {message}; another worker follows")
     held = waiting(pods)
     if held:
-        return Filling(backup, problem=held)
-    return Filling(backup, message=f"{job.metadata.name} restores its keys to the primaries")
+        return FillingFacts(backup, problem=held)
+    return FillingFacts(backup, message=f"{job.metadata.name} restores its keys to the primaries")
 
 
-def targets_of(redis: Redis, pods: dict[str, str]) -> tuple[Target, ...] | str:
+def targets_of(redis: Redis, pods: dict[str, str]) -> tuple[FillTarget, ...] | str:
     """Return the primaries of a database that is formed and empty, or why it is not yet.
 
     `pods` has the addresses of the running pods.
@@ -83,7 +83,7 @@ def targets_of(redis: Redis, pods: dict[str, str]) -> tuple[Target, ...] | str:
     return primaries_of(redis, pods)
 
 
-def primaries_of(redis: Redis, pods: dict[str, str]) -> tuple[Target, ...] | str:
+def primaries_of(redis: Redis, pods: dict[str, str]) -> tuple[FillTarget, ...] | str:
     """Return the primaries of a database, or why not all of them are known.
 
     `pods` has the addresses of the running pods.
@@ -101,11 +101,11 @@ def primaries_of(redis: Redis, pods: dict[str, str]) -> tuple[Target, ...] | str
     return targets
 
 
-def _target(shard: ShardStatus, pods: dict[str, str]) -> Target | None:
+def _target(shard: ShardStatus, pods: dict[str, str]) -> FillTarget | None:
     host = pods.get(shard.primary)
     if not host or not shard.replication_id:
         return None
-    return Target(shard.primary, host, shard.replication_id, shard.slots, CLIENT_PORT)
+    return FillTarget(shard.primary, host, shard.replication_id, shard.slots, CLIENT_PORT)
 
 
 def is_outdated(redis: Redis, job: Job) -> bool:

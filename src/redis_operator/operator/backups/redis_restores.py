@@ -88,7 +88,7 @@ from redis_operator.planning.backups.redisrestores import (
     plan_restore,
 )
 from redis_operator.planning.backups.replacing import kept_backup, start_limitation
-from redis_operator.planning.backups.restore_plans import reason_told
+from redis_operator.planning.backups.restore_plans import reason_reported
 from redis_operator.planning.reporting.conditions import bounded
 from redis_operator.redis.versions import parse_version
 
@@ -205,8 +205,8 @@ class RedisRestores(Struct, frozen=True):
             schedule = loaded if isinstance(loaded, RedisBackupSchedule) else None
             name = newest_of(self.world, namespace, asked.schedule, begun=status.backup)
         found = self._backup((namespace, name)) if name else None
-        told = redis.status if redis is not None else None
-        ours = parse_version(told.engine, told.version) if told is not None else None
+        known = redis.status if redis is not None else None
+        ours = parse_version(known.engine, known.version) if known is not None else None
         return origin_of(asked, found, schedule, ours)
 
     def _backup(self, key: Key) -> RedisBackup | None:
@@ -300,9 +300,9 @@ class RedisRestores(Struct, frozen=True):
         If an earlier operator may have started one, that record stays.
         """
         decided = {**raw, "status": _plain(restore.status)}
-        told = self._refused(decided, reason, f"the next worker does not start: {text}")
+        refused = self._refused(decided, reason, f"the next worker does not start: {text}")
         started = load_redisrestore_status(raw).started
-        await self._report(written, replace(told, job="", started=started))
+        await self._report(written, replace(refused, job="", started=started))
         return Again(_REFUSED_SECONDS if reason == "ChildRefused" else _LOOK_SECONDS)
 
     def _job(self, restore: RedisRestore, facts: RestoreFacts) -> Object | str:
@@ -400,10 +400,10 @@ class RedisRestores(Struct, frozen=True):
             bad = after.phase in (RestorePhase.FAILED, RestorePhase.ROLLING_BACK)
             tell = self.recorder.warning if bad or after.failure else self.recorder.normal
             tell(about, f"Restore{after.phase.value}", after.message)
-        elif reason_told(after) not in (reason_told(before), "Working"):
-            usual = reason_told(after) in _USUAL
+        elif reason_reported(after) not in (reason_reported(before), "Working"):
+            usual = reason_reported(after) in _USUAL
             tell = self.recorder.normal if usual else self.recorder.warning
-            tell(about, reason_told(after), after.message)
+            tell(about, reason_reported(after), after.message)
 
 
 def _content(origin: Origin) -> Content:

@@ -8,7 +8,7 @@ from kubecontroller import Key, Manifest, meta_of
 from redis_operator.api.redis import Redis
 from redis_operator.api.redisrestore import RedisRestoreStatus, RestorePhase
 from redis_operator.api.redisrestore_validation import load_redisrestore_status
-from redis_operator.manifests.facts import Facts, Filling, Opening
+from redis_operator.manifests.facts import Facts, FillingFacts, Opening
 from redis_operator.manifests.replacing_workers import replace_job_name
 from redis_operator.operator.backups.fillings import filling_of
 from redis_operator.operator.backups.workers import is_controlled_by
@@ -30,14 +30,14 @@ def replacement_facts(redis: Redis, facts: Facts, world: World) -> Facts:
         return replace(facts, filling=_filling(raw, load_redisrestore_status(raw), world))
     if not is_orphaned(redis, world):
         return replace(facts, opening=_opening(world, key))
-    told = redis.status.restoring
-    assert told is not None
+    restoring = redis.status.restoring
+    assert restoring is not None
     text = (
-        f"RedisRestore {told.name} is gone, and has left a part of the data or none: create "
+        f"RedisRestore {restoring.name} is gone, and has left a part of the data or none: create "
         "another RedisRestore of this database, from the RedisBackup that kept its data "
-        f"({told.name}-kept-...) or from any other"
+        f"({restoring.name}-kept-...) or from any other"
     )
-    problem = Filling("", problem=text, restore=told.name, uid=told.uid)
+    problem = FillingFacts("", problem=text, restore=restoring.name, uid=restoring.uid)
     return replace(facts, filling=problem)
 
 
@@ -59,23 +59,23 @@ def _opening(world: World, key: Key) -> Opening | None:
 
 def is_orphaned(redis: Redis, world: World) -> bool:
     """Whether a deleted restore, or one that failed for another reason, left it half-way."""
-    told = redis.status.restoring
-    if told is None or not told.replacing:
+    restoring = redis.status.restoring
+    if restoring is None or not restoring.replacing:
         return False
-    raw = world.restores.get((redis.metadata.namespace, told.name))
-    if raw is None or meta_of(raw).uid != told.uid:
+    raw = world.restores.get((redis.metadata.namespace, restoring.name))
+    if raw is None or meta_of(raw).uid != restoring.uid:
         return True
     return not is_whole(load_redisrestore_status(raw))
 
 
-def _filling(raw: Manifest, status: RedisRestoreStatus, world: World) -> Filling:
+def _filling(raw: Manifest, status: RedisRestoreStatus, world: World) -> FillingFacts:
     meta = meta_of(raw)
     backup = status.backup
     if status.phase is RestorePhase.ROLLING_BACK:
         backup = status.kept
     # Not its message: it contains what the database says, which would be repeated within itself.
     assert status.phase is not None
-    found = Filling(backup, message=f"it is {status.phase.value}")
+    found = FillingFacts(backup, message=f"it is {status.phase.value}")
     job = world.workers.job((meta.namespace, replace_job_name(meta.name, status.attempt)))
     name = ""
     if status.phase in REPLACING_PHASES and job is not None and is_controlled_by(job, meta.uid):

@@ -45,7 +45,7 @@ from redis_operator.api.redisbackupschedule import RedisBackupSchedule
 from redis_operator.api.redisbackupschedule_validation import load_schedule
 from redis_operator.api.validation import load, load_status
 from redis_operator.backup.task import Identity, Until
-from redis_operator.manifests.facts import Facts, Filling, Restore, SourceLogin
+from redis_operator.manifests.facts import Facts, FillingFacts, Restore, SourceLogin
 from redis_operator.manifests.objects import Object
 from redis_operator.manifests.users import REPLICATION
 from redis_operator.manifests.workers import fill_job, identity_of, restore_job, restore_job_name
@@ -87,13 +87,15 @@ def restore_facts(redis: Redis, facts: Facts, world: World) -> Facts:
     done. They cannot connect either while it is not known which of the two it will be.
     """
     redis = resolved(redis, world)
-    asked, meta, told = redis.spec.bootstrap.from_backup, redis.metadata, redis.status
-    if told.binding is not None or (told.restore is not None and told.restore.completion_time):
+    asked, meta, status = redis.spec.bootstrap.from_backup, redis.metadata, redis.status
+    if status.binding is not None or (
+        status.restore is not None and status.restore.completion_time
+    ):
         return facts
     mixed = mixed_limitation(redis)
     if asked is None:
-        part = told.restore.backup if told.restore is not None else ""
-        return replace(facts, filling=Filling(part, problem=mixed)) if mixed else facts
+        part = status.restore.backup if status.restore is not None else ""
+        return replace(facts, filling=FillingFacts(part, problem=mixed)) if mixed else facts
     backup = _backup(world, (meta.namespace, asked.name))
     problem = _limitation(redis, backup, facts.version) or _no_archive(redis, world)
     job = world.workers.job((meta.namespace, restore_job_name(meta.name)))
@@ -103,13 +105,13 @@ def restore_facts(redis: Redis, facts: Facts, world: World) -> Facts:
     if way is Way.CARRY:
         filling = filling_of(asked.label, job, world.workers)
         if problem is not None:
-            filling = Filling(asked.label, problem=problem)
+            filling = FillingFacts(asked.label, problem=problem)
         return replace(facts, filling=filling)
     if problem is not None:
         restore = Restore(asked.label, problem=problem)
     else:
         restore = _restore(asked.label, job, world.workers)
-    unknown = Filling(asked.label) if way is None else None
+    unknown = FillingFacts(asked.label) if way is None else None
     login = SourceLogin(REPLICATION, facts.passwords.replication)
     return replace(facts, source=login, restore=restore, filling=unknown)
 
@@ -153,9 +155,9 @@ def _restore(backup: str, job: Job | None, workers: Workers) -> Restore:
     if ready:
         return Restore(backup, ready[0].status.pod_ip)
     report, words = final_message(pods)
-    told = report.error if report is not None and report.error else words
-    if told:
-        return Restore(backup, problem=f"its worker failed: {told}")
+    message = report.error if report is not None and report.error else words
+    if message:
+        return Restore(backup, problem=f"its worker failed: {message}")
     held = waiting(pods)
     if held:
         return Restore(backup, problem=held)
@@ -317,10 +319,10 @@ def resolved(redis: Redis, world: World) -> Redis:
 
     Once a restore has begun it is the one that the status names.
     """
-    asked, told = redis.spec.bootstrap.from_backup, redis.status.restore
+    asked, restored = redis.spec.bootstrap.from_backup, redis.status.restore
     if asked is None or not asked.schedule or asked.of_archive:
         return redis
-    begun = told.backup if told is not None else ""
+    begun = restored.backup if restored is not None else ""
     name = newest_of(world, redis.metadata.namespace, asked.schedule, begun=begun)
     begins = replace(redis.spec.bootstrap, from_backup=replace(asked, name=name))
     return replace(redis, spec=replace(redis.spec, bootstrap=begins))

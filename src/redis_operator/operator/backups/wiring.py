@@ -16,7 +16,7 @@ from kubecontroller import (
     meta_of,
 )
 from kubecontroller.client.objects import Pod
-from redis_operator.backup.task import Progress, Told
+from redis_operator.backup.task import ArchiverReport, WorkerProgress
 from redis_operator.manifests.names import (
     ARCHIVE_LABEL,
     DATABASE_LABEL,
@@ -49,7 +49,7 @@ def add_backups(
     world: World,
     *,
     clock: Callable[[], float] = time.time,
-    ask: Callable[[str], Awaitable[Progress | None]] | None = None,
+    ask: Callable[[str], Awaitable[WorkerProgress | None]] | None = None,
 ) -> Controller:
     """Add the controller of `RedisBackup`s to a manager; `ask` asks a worker for its progress.
 
@@ -181,7 +181,7 @@ def add_schedules(
     world: World,
     *,
     clock: Callable[[], float] = time.time,
-    ask: Callable[[str], Awaitable[Mapping[str, Told] | None]] | None = None,
+    ask: Callable[[str], Awaitable[Mapping[str, ArchiverReport] | None]] | None = None,
 ) -> Controller:
     """Add the controller of `RedisBackupSchedule`s; `ask` asks a worker for its archive's state.
 

@@ -24,9 +24,9 @@ from kubecontroller.client.objects import (
 from redis_operator.backup.task import (
     ARCHIVE_PORT,
     PROGRESS_PORT,
-    Progress,
+    ArchiverReport,
     Report,
-    Told,
+    WorkerProgress,
     read_report,
 )
 from redis_operator.manifests.names import ARCHIVE_LABEL, WORKER_LABEL
@@ -201,8 +201,8 @@ def _worker(job: Job, pods: list[Pod]) -> Worker:
     if state is State.ACTIVE:
         trouble = waiting(pods)
     elif report is None:
-        told = next((c.message for c in ended if c.type == "Failed"), "")
-        trouble = words or told
+        message = next((c.message for c in ended if c.type == "Failed"), "")
+        trouble = words or message
     return Worker(
         attempt=int(attempt) if attempt.isdecimal() else 0,
         job=job.metadata.name,
@@ -233,13 +233,13 @@ def host_of(pods: Iterable[Pod]) -> str:
     return ""
 
 
-async def ask_progress(host: str) -> Progress | None:
+async def ask_progress(host: str) -> WorkerProgress | None:
     """Ask a worker for its progress; None: it cannot be asked, and nothing depends on it."""
     writer = None
     try:
         async with asyncio.timeout(_ASK_SECONDS):
             reader, writer = await asyncio.open_connection(host, PROGRESS_PORT)
-            return msgspec.json.decode(await reader.read(_LONGEST), type=Progress)
+            return msgspec.json.decode(await reader.read(_LONGEST), type=WorkerProgress)
     except (OSError, TimeoutError, msgspec.DecodeError):
         return None
     finally:
@@ -247,7 +247,7 @@ async def ask_progress(host: str) -> Progress | None:
             writer.close()
 
 
-async def ask_archiver(host: str) -> dict[str, Told] | None:
+async def ask_archiver(host: str) -> dict[str, ArchiverReport] | None:
     """Ask a worker that archives for the state of each shard; None: it did not respond."""
     writer = None
     try:
@@ -256,7 +256,7 @@ async def ask_archiver(host: str) -> dict[str, Told] | None:
             writer.write(f"GET / HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
             answer = await reader.read(_LONGEST_STATE)
             body = answer.partition(b"\r\n\r\n")[2]
-            return msgspec.json.decode(body, type=dict[str, Told])
+            return msgspec.json.decode(body, type=dict[str, ArchiverReport])
     except (OSError, TimeoutError, msgspec.DecodeError):
         return None
     finally:

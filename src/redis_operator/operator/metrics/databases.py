@@ -16,8 +16,8 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from kubecontroller import Manifest
-from redis_operator.api.redis import Mode
 from redis_operator.api.status import Phase
+from redis_operator.planning.modes import is_sharded
 
 __all__ = ["DatabaseCollector", "actions_counter", "losses_counter"]
 
@@ -77,7 +77,8 @@ class DatabaseCollector(Collector):
 
 
 def _has_slots(raw: Manifest) -> bool:
-    return bool((raw.get("spec") or {}).get("mode", Mode.CLUSTER.value) == Mode.CLUSTER.value)
+    mode = (raw.get("spec") or {}).get("mode")
+    return mode is None or is_sharded(mode)
 
 
 def _labels(raw: Manifest) -> list[str]:

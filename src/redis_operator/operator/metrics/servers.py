@@ -81,7 +81,7 @@ COUNTERS: tuple[tuple[str, str, Figure], ...] = (
 )
 
 
-class _Server(Struct, frozen=True):
+class _MeasuredServer(Struct, frozen=True):
     """One server at the last observation; without values when it did not respond."""
 
     pod: str
@@ -92,7 +92,7 @@ class Look(Struct, frozen=True):
     """The measured part of one observation of a database."""
 
     at: float
-    servers: tuple[_Server, ...] = ()
+    servers: tuple[_MeasuredServer, ...] = ()
     sentinels: tuple[tuple[str, bool], ...] = ()  # pod, and whether it responded
 
 
@@ -106,9 +106,9 @@ class LastLooks:
         """Replace the last observation of a database."""
         offsets = {seen.id: seen.replication.offset for seen in observed.seen}
         servers = [
-            _Server(node.pod.name, _figures(node, offsets))
+            _MeasuredServer(node.pod.name, _figures(node, offsets))
             if isinstance(node, Seen)
-            else _Server(node.pod.name)
+            else _MeasuredServer(node.pod.name)
             for node in observed.nodes
         ]
         sentinels = [(node.pod.name, isinstance(node, SentinelSeen)) for node in observed.sentinels]

@@ -39,8 +39,8 @@ from redis_operator.planning.actions import (
     ScaleWorkload,
 )
 from redis_operator.planning.preconditions import (
+    ActionFacts,
     ClaimFacts,
-    Facts,
     PodFacts,
     WorkloadFacts,
     claim_limitation,
@@ -87,12 +87,12 @@ class ClusterObjects:
             ResizePod: Effect(self._resize),
         }
 
-    async def _label_role(self, action: LabelRole, _: Facts) -> None:
+    async def _label_role(self, action: LabelRole, _: ActionFacts) -> None:
         """Set the label by which Services select the pod, if it still is the same pod."""
         change = {"metadata": {"uid": action.uid, "labels": {ROLE_LABEL: action.role.value}}}
         await self._patch_pod(action.pod, change)
 
-    async def _label_pod(self, action: LabelPod, _: Facts) -> None:
+    async def _label_pod(self, action: LabelPod, _: ActionFacts) -> None:
         """Restore the labels by which the operator, the workload and Services find a pod. K-27"""
         change = {"metadata": {"uid": action.uid, "labels": dict(action.labels)}}
         await self._patch_pod(action.pod, change)
@@ -118,20 +118,20 @@ class ClusterObjects:
         except KubeError as error:
             raise Failed(f"pod {name} cannot be read: {error}") from error
 
-    async def _read_pod(self, action: DeletePod) -> Facts:
+    async def _read_pod(self, action: DeletePod) -> ActionFacts:
         """Read the pod, and ask its server if it responded when it was observed."""
         pod = await self._live_pod(action.pod)
         if pod is None or pod.metadata.uid != action.uid:
-            return Facts(pod=_pod_facts(pod))
+            return ActionFacts(pod=_pod_facts(pod))
         if action.expect_id is None and action.expect_role is None:
-            return Facts(pod=_pod_facts(pod))
+            return ActionFacts(pod=_pod_facts(pod))
         try:
             server = await self._servers.facts(action.pod, action.uid)
-            return Facts(pod=_pod_facts(pod), server=server)
+            return ActionFacts(pod=_pod_facts(pod), server=server)
         except RedisError:
-            return Facts(pod=_pod_facts(pod))
+            return ActionFacts(pod=_pod_facts(pod))
 
-    async def _delete_pod(self, action: DeletePod, facts: Facts) -> None:
+    async def _delete_pod(self, action: DeletePod, facts: ActionFacts) -> None:
         """Delete a pod whose server is unchanged since the plan was made.
 
         Servers that did not respond when they were observed are deleted by uid alone.
@@ -139,15 +139,15 @@ class ClusterObjects:
         if facts.pod is not None:
             await self._delete(PODS, action.pod, uid=action.uid)
 
-    async def _read_discarded(self, action: DiscardData) -> Facts:
+    async def _read_discarded(self, action: DiscardData) -> ActionFacts:
         pod = await self._live_pod(action.pod)
         try:
             server = await self._servers.facts(action.data_holder.pod, action.data_holder.uid)
-            return Facts(pod=_pod_facts(pod), server=server)
+            return ActionFacts(pod=_pod_facts(pod), server=server)
         except RedisError:
-            return Facts(pod=_pod_facts(pod))
+            return ActionFacts(pod=_pod_facts(pod))
 
-    async def _discard(self, action: DiscardData, facts: Facts) -> None:
+    async def _discard(self, action: DiscardData, facts: ActionFacts) -> None:
         """Delete a server's broken files with its pod, while another server holds the data. ST-07
 
         The claim is deleted first: it exists as long as its pod does, and none is left behind
@@ -204,20 +204,20 @@ class ClusterObjects:
 
     # Workloads
 
-    async def _read_workload(self, action: ScaleWorkload | DeleteWorkload) -> Facts:
+    async def _read_workload(self, action: ScaleWorkload | DeleteWorkload) -> ActionFacts:
         key = (self._namespace, self._layout.workload(self._name, action.shard))
         try:
             found = await self._client.get(STATEFUL_SETS, key, timeout=_TIMEOUT)
         except NotFound:
-            return Facts()
+            return ActionFacts()
         except KubeError as error:
             raise Failed(f"StatefulSet {key[1]} cannot be read: {error}") from error
         meta = found.metadata
-        return Facts(
+        return ActionFacts(
             workload=WorkloadFacts(meta.uid, found.spec.replicas or 0, meta.resource_version)
         )
 
-    async def _scale(self, action: ScaleWorkload, _: Facts) -> None:
+    async def _scale(self, action: ScaleWorkload, _: ActionFacts) -> None:
         """Set the number of pods of a shard, if it is still the number in the plan.
 
         Claims of removed pods are deleted first: they exist as long as the pods use them, and none
@@ -240,7 +240,7 @@ class ClusterObjects:
         except KubeError as error:
             raise Failed(f"StatefulSet {name} cannot be scaled: {error}") from error
 
-    async def _delete_workload(self, action: DeleteWorkload, facts: Facts) -> None:
+    async def _delete_workload(self, action: DeleteWorkload, facts: ActionFacts) -> None:
         """Delete a removed shard: its claims unless they are kept, then its StatefulSet. K-05"""
         found = facts.workload
         if found is None:
@@ -252,7 +252,7 @@ class ClusterObjects:
 
     # Sizes
 
-    async def _grow(self, action: GrowVolume, _: Facts) -> None:
+    async def _grow(self, action: GrowVolume, _: ActionFacts) -> None:
         """Request a bigger volume, if it still is the same claim."""
         change = {
             "metadata": {"uid": action.uid},
@@ -268,7 +268,7 @@ class ClusterObjects:
                 raise Refused(f"claim {action.claim} changed meanwhile: {error}") from error
             raise Failed(f"claim {action.claim} cannot grow: {error}") from error
 
-    async def _resize(self, action: ResizePod, _: Facts) -> None:
+    async def _resize(self, action: ResizePod, _: ActionFacts) -> None:
         """Give exactly this pod other resources while it runs, if the cluster supports it."""
         resources: dict[str, dict[str, str]] = {}
         for name, amount in action.resources:

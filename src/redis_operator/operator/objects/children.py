@@ -112,7 +112,7 @@ class Children:
         pods = {
             group: found.spec.replicas or 0
             for found in self._world.workloads_of(key)
-            if (group := layout.group_told(found.metadata.labels or {})) is not None
+            if (group := layout.group_labelled(found.metadata.labels or {})) is not None
             and not found.metadata.is_deleting
         }
         adopted = pods_to_adopt(redis, (pod.metadata for pod in self._world.pods_of(key)))
@@ -121,7 +121,7 @@ class Children:
             pods = {}  # hibernated, or nothing there yet: the spec alone says how many
         watching = layout.sentinels.group if layout.sentinels is not None else None
         left_out = [
-            layout.group_told(pod.metadata.labels or {}) or 0
+            layout.group_labelled(pod.metadata.labels or {}) or 0
             for pod in self._world.pods_of(key)
             if is_left_out(pod)
         ]
@@ -160,10 +160,10 @@ class Children:
             host = self._address((namespace, service)) or f"{service}.{namespace}.svc"
             return f"{host}:{port}"
 
-        told = {"clients" if row.optioned else row.key: where(row) for row in layout.services}
+        addresses = {"clients" if row.optioned else row.key: where(row) for row in layout.services}
         watched = layout.sentinels is not None
         return Endpoints(
-            **told, primary_name=names.primary_name(namespace, name) if watched else ""
+            **addresses, primary_name=names.primary_name(namespace, name) if watched else ""
         )
 
     def _address(self, service_key: Key) -> str:

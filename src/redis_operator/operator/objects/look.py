@@ -147,10 +147,10 @@ def _waiting(pod: Pod) -> str:
     ):
         waiting = status.state.waiting
         if waiting is not None and waiting.reason not in _STARTING:
-            said = f"{waiting.reason}: {waiting.message}" if waiting.message else waiting.reason
+            message = f"{waiting.reason}: {waiting.message}" if waiting.message else waiting.reason
             last = _last_line(status)
             end = f", which ended with: {last}" if last else ""
-            return f"{said} (container {status.name}){end}"
+            return f"{message} (container {status.name}){end}"
     return ""
 
 
@@ -260,7 +260,7 @@ def has_ended(pod: Pod) -> bool:
 
 def workload_seen(layout: Layout, database: str, found: StatefulSet) -> seen.Workload | None:
     """Return a group's StatefulSet as planning sees it."""
-    shard = layout.group_told(found.metadata.labels or {})
+    shard = layout.group_labelled(found.metadata.labels or {})
     if shard is None or found.metadata.name != layout.workload(database, shard):
         return None
     current = found.status.observed_generation >= found.metadata.generation

@@ -38,10 +38,10 @@ from redis_operator.planning.failover.actions import Promote
 from redis_operator.planning.fence import Fence
 from redis_operator.planning.identity import Role
 from redis_operator.planning.preconditions import (
-    Facts,
+    ActionFacts,
     FenceFacts,
     PodFacts,
-    Port,
+    PortState,
     ServerFacts,
     fence_limitation,
     identity_limitation,
@@ -61,9 +61,9 @@ _PROMOTION_SECONDS = 6.0
 _ENDED_SECONDS = 0.5  # an election that was in progress when the primary ended may still succeed
 _PAUSE_MILLISECONDS = 3000
 _MODES = {
-    FailoverMode.PLAIN: commands.FailoverMode.COORDINATED,
-    FailoverMode.FORCE: commands.FailoverMode.FORCE,
-    FailoverMode.TAKEOVER: commands.FailoverMode.TAKEOVER,
+    FailoverMode.PLAIN: commands.FailoverOption.COORDINATED,
+    FailoverMode.FORCE: commands.FailoverOption.FORCE,
+    FailoverMode.TAKEOVER: commands.FailoverOption.TAKEOVER,
 }
 _OnServer: TypeAlias = (
     TuneForBootstrap
@@ -133,10 +133,10 @@ class Servers:
             Failover: Effect(self._fail_over, read=self._read, verify=self._promoted),
         }
 
-    async def _read(self, action: _OnServer) -> Facts:
+    async def _read(self, action: _OnServer) -> ActionFacts:
         """Ask the server of an action for its role, slots and keys."""
         connection = await self.reach(action.node)
-        return Facts(server=await self.dialect.facts(connection))
+        return ActionFacts(server=await self.dialect.facts(connection))
 
     async def own_connection(self, at: At) -> Connection:
         """Open a separate connection to a server, for long work. The caller closes it."""
@@ -162,7 +162,7 @@ class Servers:
                     continue  # it will learn from its peers
         return found
 
-    async def _meet(self, action: Meet, _: Facts) -> None:
+    async def _meet(self, action: Meet, _: ActionFacts) -> None:
         """Introduce two servers by CLUSTER MEET, after both ids were checked."""
         node, _peer = await asyncio.gather(
             self._reach_once(action.node), self._reach_once(action.peer)
@@ -180,11 +180,11 @@ class Servers:
             task.add_done_callback(lambda _: self._reaching.pop(at))
         return await asyncio.shield(task)
 
-    async def _tune(self, action: TuneForBootstrap, _: Facts) -> None:
+    async def _tune(self, action: TuneForBootstrap, _: ActionFacts) -> None:
         """Shorten the timeouts of a server that holds nothing."""
         await _set_config(await self.reach(action.node), action.values)
 
-    async def _set_epoch(self, action: SetConfigEpoch, _: Facts) -> None:
+    async def _set_epoch(self, action: SetConfigEpoch, _: ActionFacts) -> None:
         """Give a new server its own epoch."""
         connection = await self.reach(action.node)
         try:
@@ -194,14 +194,14 @@ class Servers:
             if next(node for node in nodes if node.is_myself).config_epoch != action.epoch:
                 raise Refused(f"{action.node.pod} has an epoch already: {error}") from error
 
-    async def _raise_epoch(self, action: RaiseEpoch, _: Facts) -> None:
+    async def _raise_epoch(self, action: RaiseEpoch, _: ActionFacts) -> None:
         """Let an owner take the next epoch, unless it has another one now. I3"""
         connection = await self.reach(action.node)
         nodes = await connection.run(commands.cluster_nodes(), timeout=_TIMEOUT)
         if next(node for node in nodes if node.is_myself).config_epoch == action.epoch:
             await connection.run(commands.bump_epoch(), timeout=_TIMEOUT)
 
-    async def _assign(self, action: AssignSlots, facts: Facts) -> None:
+    async def _assign(self, action: AssignSlots, facts: ActionFacts) -> None:
         """Give slots without an owner to a server. I3"""
         missing = action.slots - _known(facts).slots
         if not missing:
@@ -212,12 +212,12 @@ class Servers:
         command = commands.add_slots_range(missing) if ranged else commands.add_slots(missing)
         await connection.run(command, timeout=_TIMEOUT)
 
-    async def _unassign(self, action: UnassignSlots, _: Facts) -> None:
+    async def _unassign(self, action: UnassignSlots, _: ActionFacts) -> None:
         """Let a server forget the presumed owner of slots that have none. I3"""
         connection = await self.reach(action.node)
         await connection.run(commands.delete_slots(action.slots), timeout=_TIMEOUT)
 
-    async def _inherit(self, action: InheritSlots, facts: Facts) -> None:
+    async def _inherit(self, action: InheritSlots, facts: ActionFacts) -> None:
         """Let a promoted replica claim the slots of its dead primary, in an epoch of its own. I3"""
         connection = await self.reach(action.node)
         server = _known(facts)
@@ -230,7 +230,7 @@ class Servers:
             ):
                 await connection.run(command, timeout=_TIMEOUT)
 
-    async def _replicate(self, action: Replicate, facts: Facts) -> None:
+    async def _replicate(self, action: Replicate, facts: ActionFacts) -> None:
         """Make a server copy a primary. I1"""
         if _known(facts).replica_of == action.primary.id:
             return
@@ -238,14 +238,14 @@ class Servers:
         connection = await self.reach(action.node)
         await _until_known(connection, commands.replicate(action.primary.id), action.node.pod)
 
-    async def _forget(self, action: Forget, facts: Facts) -> None:
+    async def _forget(self, action: Forget, facts: ActionFacts) -> None:
         """Have one server forget an id that owns nothing but slots that were given up. I3, I11"""
         if all(peer.id != action.id for peer in _known(facts).peers):
             return
         connection = await self.reach(action.node)
         await connection.run(commands.forget(action.id), timeout=_TIMEOUT)
 
-    async def _close_slots(self, action: CloseSlots, _: Facts) -> None:
+    async def _close_slots(self, action: CloseSlots, _: ActionFacts) -> None:
         """Close slots whose migration has no other end."""
         connection = await self.reach(action.node)
         answers = await connection.run_all(
@@ -253,7 +253,7 @@ class Servers:
         )
         _raise_first(answers)
 
-    async def _cancel_job(self, action: CancelJob, _: Facts) -> None:
+    async def _cancel_job(self, action: CancelJob, _: ActionFacts) -> None:
         """Cancel the atomic slot migrations of a server."""
         connection = await self.reach(action.node)
         version = await version_of(connection)
@@ -262,7 +262,7 @@ class Servers:
         else:
             await connection.run(commands.cancel_migration(), timeout=_TIMEOUT)
 
-    async def _configure(self, action: ConfigSet, _: Facts) -> None:
+    async def _configure(self, action: ConfigSet, _: ActionFacts) -> None:
         """Set directives, in order."""
         connection = await self.reach(action.node)
         for name, value in action.values:
@@ -273,14 +273,14 @@ class Servers:
                     f"{action.node.pod} refuses {name} {value!r} of spec.config: {error}"
                 ) from error
 
-    async def _reset_empty(self, action: ResetEmptyNode, _: Facts) -> None:
+    async def _reset_empty(self, action: ResetEmptyNode, _: ActionFacts) -> None:
         """Give a server that holds no key a new node id. I1, I3"""
         connection = await self.reach(action.node)
         await connection.run(commands.reset_hard(), timeout=_TIMEOUT)
 
     # Promotion
 
-    async def _fail_over(self, action: Failover, facts: Facts) -> None:
+    async def _fail_over(self, action: Failover, facts: ActionFacts) -> None:
         """Promote a replica: the fence is checked right before. I6, I7, CL-22"""
         if _known(facts).is_primary:
             return
@@ -318,7 +318,7 @@ class Servers:
             return FenceFacts()
         pod = PodFacts(live.uid)
         if not live.ip:
-            return FenceFacts(port=Port.REFUSED, pod=pod)
+            return FenceFacts(port=PortState.REFUSED, pod=pod)
         found = await _knock(Target(live.uid, Address(live.ip, PORT)))
         return FenceFacts(port=found.port, error=found.error, pod=pod)
 
@@ -398,7 +398,7 @@ class Servers:
         )
 
 
-def _known(facts: Facts) -> ServerFacts:
+def _known(facts: ActionFacts) -> ServerFacts:
     assert facts.server is not None, "the precondition has checked that"
     return facts.server
 
@@ -412,11 +412,11 @@ async def _knock(target: Target | None) -> FenceFacts:
             target.address, timeout=_TIMEOUT, credentials=target.credentials, tls=target.tls
         )
     except RefusedError:
-        return FenceFacts(port=Port.REFUSED)
+        return FenceFacts(port=PortState.REFUSED)
     except RedisError as error:
         return FenceFacts(error=str(error))
     connection.close()
-    return FenceFacts(port=Port.ANSWERED)
+    return FenceFacts(port=PortState.ANSWERED)
 
 
 async def _until_known(connection: Connection, command: Command[None], pod: str) -> None:

@@ -15,12 +15,12 @@ from redis_operator.operator.servers.dialect import (
 from redis_operator.planning.clusters import (
     ClusterView,
     Counted,
-    Job,
     NotCounted,
     NotWeighed,
     OpenSlot,
     Peer,
     PeerFlag,
+    SlotMigration,
     SlotState,
     Weighed,
 )
@@ -142,7 +142,7 @@ def _open_slots(myself: ClusterNode) -> tuple[OpenSlot, ...]:
 
 async def _jobs(
     connection: Connection, version: Version | None, myself: str, timeout: float
-) -> tuple[Job, ...]:
+) -> tuple[SlotMigration, ...]:
     """Return the atomic slot migrations of this server that are not finished."""
     if version is None:
         return ()
@@ -157,7 +157,7 @@ async def _jobs(
     except ReplyError:
         return ()  # the engine reports the ability without having it: then it runs none either
     return tuple(
-        Job(
+        SlotMigration(
             id=job.name,
             source=NodeId(job.source or myself),
             target=NodeId(job.target or myself),

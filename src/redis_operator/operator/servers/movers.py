@@ -16,7 +16,7 @@ from typing import Any
 from msgspec import Struct
 
 from kubecontroller import Key, fields
-from redis_operator.api.status import Progress as ToldProgress
+from redis_operator.api.status import Progress
 from redis_operator.operator.effects import Effect, Effects
 from redis_operator.operator.errors import Refused
 from redis_operator.operator.jobs import Job, Jobs, loop_time
@@ -25,11 +25,11 @@ from redis_operator.planning.at import At
 from redis_operator.planning.cluster.actions import MoveSlots, RescueKeys, StopMoving
 from redis_operator.planning.clusters import Moving
 from redis_operator.planning.identity import NodeId
-from redis_operator.planning.preconditions import Facts
+from redis_operator.planning.preconditions import ActionFacts
 from redis_operator.redis import commands
 from redis_operator.redis.connection import Connection, Credentials
 from redis_operator.redis.mover import ExtraLinks, move_slots
-from redis_operator.redis.moving import Method, Move, Progress, Side, choose_method
+from redis_operator.redis.moving import Method, Move, MoveProgress, Side, choose_method
 from redis_operator.redis.rescue import rescue_keys
 from redis_operator.redis.slots import NO_SLOTS, SlotSet
 from redis_operator.redis.versions import Ability, can
@@ -41,7 +41,7 @@ _TIMEOUT = 5.0
 _MORE_LINKS = 15  # where each SETSLOT waits for replicas, one at a time on each link
 _DUPLICATE_SECONDS = 300.0  # then it is retried: more stray keys may have come to the same slots
 _Place = tuple[Key, NodeId, NodeId]
-_Move = Job[Moving, Progress]
+_Move = Job[Moving, MoveProgress]
 
 
 class _DuplicateStrays(Struct, frozen=True):
@@ -51,7 +51,7 @@ class _DuplicateStrays(Struct, frozen=True):
     until: float
 
 
-class SlotMovers(Jobs[Moving, Progress]):
+class SlotMovers(Jobs[Moving, MoveProgress]):
     """The migrations of all databases of one operator."""
 
     def __init__(
@@ -97,21 +97,21 @@ class SlotMovers(Jobs[Moving, Progress]):
             at: strays for at, strays in self._duplicate_strays.items() if at[0] != key
         }
 
-    def progress(self, key: Key) -> ToldProgress | None:
+    def progress(self, key: Key) -> Progress | None:
         """Return the progress of all migrations of a database together."""
         found = list(self.under_way(key))
         if not found:
             return None
-        told = [job.progress for job in found if job.progress is not None]
+        reported = [job.progress for job in found if job.progress is not None]
         total = sum(len(job.what.slots) for job in found)
-        moved = sum(len(p.slots_moved) for p in told)
+        moved = sum(len(p.slots_moved) for p in reported)
         # As of the last report: else a stalled migration would change the status all the time.
         spent = max(job.heard for job in found) - min(job.begun for job in found)
-        return ToldProgress(
+        return Progress(
             slots_moved=moved,
             slots_total=total,
-            keys_moved=sum(p.keys_moved for p in told),
-            bytes_moved=sum(p.bytes_moved for p in told),
+            keys_moved=sum(p.keys_moved for p in reported),
+            bytes_moved=sum(p.bytes_moved for p in reported),
             seconds_left=round(spent * (total - moved) / moved) if moved else 0,
         )
 
@@ -127,13 +127,13 @@ class DatabaseMovers:
     def effects(self, servers: Servers) -> Effects:
         """How slots and keys are moved between these servers."""
 
-        async def move(action: MoveSlots, _: Facts) -> None:
+        async def move(action: MoveSlots, _: ActionFacts) -> None:
             await self.move(servers, action)
 
-        async def rescue(action: RescueKeys, _: Facts) -> None:
+        async def rescue(action: RescueKeys, _: ActionFacts) -> None:
             await self.rescue(servers, action)
 
-        async def stop(action: StopMoving, _: Facts) -> None:
+        async def stop(action: StopMoving, _: ActionFacts) -> None:
             await self.stop(action)
 
         return {MoveSlots: Effect(move), RescueKeys: Effect(rescue), StopMoving: Effect(stop)}

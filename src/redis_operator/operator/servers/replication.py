@@ -33,7 +33,7 @@ from redis_operator.planning.failover.actions import (
     Watch,
 )
 from redis_operator.planning.failover.preconditions import naming, not_a_primary
-from redis_operator.planning.preconditions import Facts, ServerFacts, identity_limitation
+from redis_operator.planning.preconditions import ActionFacts, ServerFacts, identity_limitation
 from redis_operator.planning.sentinels import SentinelView
 from redis_operator.redis import commands, sentinel
 from redis_operator.redis.command import Command
@@ -86,18 +86,20 @@ class _Replication:
     async def _facts(self, at: At) -> ServerFacts:
         return await self._servers.dialect.facts(await self._servers.reach(at))
 
-    async def _read(self, action: FollowSource) -> Facts:
-        return Facts(server=await self._facts(action.node))
+    async def _read(self, action: FollowSource) -> ActionFacts:
+        return ActionFacts(server=await self._facts(action.node))
 
-    async def _read_promotion(self, action: Promote | Elect | SwitchOver | Follow) -> Facts:
+    async def _read_promotion(self, action: Promote | Elect | SwitchOver | Follow) -> ActionFacts:
         """Ask the server, and all sentinels that are known to respond."""
         server, views = await asyncio.gather(
             self._facts(action.node), asyncio.gather(*map(self._view, action.sentinels))
         )
-        return Facts(server=server, sentinels=tuple(views))
+        return ActionFacts(server=server, sentinels=tuple(views))
 
-    async def _read_sentinel(self, action: Watch | Introduce | Unwatch | ResetSentinel) -> Facts:
-        return Facts(sentinel=await self._view(action.node))
+    async def _read_sentinel(
+        self, action: Watch | Introduce | Unwatch | ResetSentinel
+    ) -> ActionFacts:
+        return ActionFacts(sentinel=await self._view(action.node))
 
     async def _sentinel(self, at: At) -> Connection:
         """Return a connection to a sentinel whose id was just checked. I11"""
@@ -111,7 +113,7 @@ class _Replication:
 
     # Promotion
 
-    async def _promote(self, action: Promote, facts: Facts) -> None:
+    async def _promote(self, action: Promote, facts: ActionFacts) -> None:
         """Make a replica a primary: the fence is checked right before. I7"""
         assert facts.server is not None
         if facts.server.is_primary:
@@ -122,7 +124,7 @@ class _Replication:
             await self._arrived(action, connection)
         await connection.run(commands.replica_of_no_one(), timeout=_TIMEOUT)
 
-    async def _elect(self, action: Elect, facts: Facts) -> None:
+    async def _elect(self, action: Elect, facts: ActionFacts) -> None:
         """Win the votes of the sentinels, and have them name the replica. I7
 
         The rules are theirs: a sentinel votes once in an epoch, and accepts from any other sentinel
@@ -150,10 +152,10 @@ class _Replication:
         await _caught_up(connection, offset, action.node.pod)
         if not action.whole:
             return
-        told = await connection.run(commands.info(), timeout=_TIMEOUT)
-        if told.stats.refused_commands:
+        info = await connection.run(commands.info(), timeout=_TIMEOUT)
+        if info.stats.refused_commands:
             raise Refused(
-                f"{action.node.pod} refused {told.stats.refused_commands} commands of what it "
+                f"{action.node.pod} refused {info.stats.refused_commands} commands of what it "
                 "copied, so it does not have all of it"
             )
 
@@ -173,7 +175,7 @@ class _Replication:
 
     # Followers
 
-    async def _follow(self, action: Follow, facts: Facts) -> None:
+    async def _follow(self, action: Follow, facts: ActionFacts) -> None:
         """Make a server copy a server that is a primary at this moment. I1"""
         assert facts.server is not None
         host = action.primary.ip
@@ -185,7 +187,7 @@ class _Replication:
         connection = await self._servers.reach(action.node)
         await connection.run(commands.replica_of(host, PORT), timeout=_TIMEOUT)
 
-    async def _follow_source(self, action: FollowSource, _: Facts) -> None:
+    async def _follow_source(self, action: FollowSource, _: ActionFacts) -> None:
         """Make a server copy an external one, and log in there with that server's credentials. I1
 
         Both in one step: neither server is sent the login of the other.
@@ -205,15 +207,15 @@ class _Replication:
 
     # Sentinels
 
-    async def _watch(self, action: Watch, _: Facts) -> None:
+    async def _watch(self, action: Watch, _: ActionFacts) -> None:
         """Have a sentinel monitor a server that is a primary at this moment."""
         require(not_a_primary(action.primary, await self._facts(action.primary)))
         connection = await self._sentinel(action.node)
         name, primary = action.name, action.primary
-        told = await connection.run(sentinel.address_of(name), timeout=_TIMEOUT)
+        named = await connection.run(sentinel.address_of(name), timeout=_TIMEOUT)
         words: list[Command[Any]] = []
-        again = action.afresh or told != (primary.ip, PORT)
-        if told is not None and again:
+        again = action.afresh or named != (primary.ip, PORT)
+        if named is not None and again:
             words.append(sentinel.remove(name))
         if again:
             words.append(sentinel.monitor(name, primary.ip, PORT, action.quorum))
@@ -228,13 +230,13 @@ class _Replication:
         await _send(connection, words, _introductions(others, name, primary.ip))
         connection.notes[SERVER_PASSWORD] = password_hash(self._passwords.sentinel)
 
-    async def _introduce(self, action: Introduce, _: Facts) -> None:
+    async def _introduce(self, action: Introduce, _: ActionFacts) -> None:
         """Introduce other sentinels to a sentinel that does not know them."""
         connection = await self._sentinel(action.node)
         others = _introductions(action.others, action.name, action.primary.ip)
         await _send(connection, [], others)
 
-    async def _unwatch(self, action: Unwatch, facts: Facts) -> None:
+    async def _unwatch(self, action: Unwatch, facts: ActionFacts) -> None:
         """Have a sentinel monitor nothing."""
         assert facts.sentinel is not None
         if facts.sentinel.named(action.name) is None:
@@ -242,7 +244,7 @@ class _Replication:
         connection = await self._sentinel(action.node)
         await connection.run(sentinel.remove(action.name), timeout=_TIMEOUT)
 
-    async def _reset(self, action: ResetSentinel, _: Facts) -> None:
+    async def _reset(self, action: ResetSentinel, _: ActionFacts) -> None:
         """Have a sentinel forget all replicas and sentinels, and rediscover the live ones."""
         connection = await self._sentinel(action.node)
         others = _introductions(action.others, action.name, action.primary.ip)
@@ -250,7 +252,7 @@ class _Replication:
 
     # Planned switchover
 
-    async def _switch(self, action: SwitchOver, facts: Facts) -> None:
+    async def _switch(self, action: SwitchOver, facts: ActionFacts) -> None:
         """Pause, check that the replica has everything, promote, demote. I6, I10"""
         assert facts.server is not None
         if facts.server.is_primary:

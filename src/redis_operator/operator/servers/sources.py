@@ -47,7 +47,7 @@ _FRESH_SECONDS = 5.0
 _FIELD = "spec.bootstrap.fromRedis"
 
 
-class _Reading(Struct, frozen=True):
+class _SecretReading(Struct, frozen=True):
     """The content of the Secret when it was last read, or what was wrong with it."""
 
     at: float
@@ -65,7 +65,7 @@ class Sources:
         self._client = client
         self._links = links
         self._clock = clock
-        self._read: dict[Key, _Reading] = {}
+        self._read: dict[Key, _SecretReading] = {}
         self._open: dict[Key, str] = {}  # the identity of the connection
 
     async def facts(self, redis: Redis, facts: Facts) -> Facts:
@@ -83,22 +83,24 @@ class Sources:
             reading = self._read[key] = await self._reading(key, asked, now)
         return replace(facts, source=reading.login, source_problem=reading.problem)
 
-    async def _reading(self, key: Key, asked: BootstrapFromRedis, now: float) -> _Reading:
+    async def _reading(self, key: Key, asked: BootstrapFromRedis, now: float) -> _SecretReading:
         secret = asked.password_secret
         if secret is None:
-            return _Reading(now, asked, SourceLogin(asked.username, ""))
+            return _SecretReading(now, asked, SourceLogin(asked.username, ""))
         path = f"{_FIELD}.passwordSecret: Secret {secret.name}"
         try:
             found = await self._client.get(SECRETS, (key[0], secret.name), timeout=_TIMEOUT)
         except NotFound:
-            return _Reading(now, asked, problem=f"{path} does not exist in namespace {key[0]}")
+            return _SecretReading(
+                now, asked, problem=f"{path} does not exist in namespace {key[0]}"
+            )
         except KubeError as error:
-            return _Reading(now, asked, problem=f"{path} cannot be read: {error}")
+            return _SecretReading(now, asked, problem=f"{path} cannot be read: {error}")
         raw = (found.data or {}).get(secret.key)
         wrong = password_limitation(raw, secret.key)
         if raw is None or wrong is not None:
-            return _Reading(now, asked, problem=f"{path} {wrong}")
-        return _Reading(now, asked, SourceLogin(asked.username, raw.decode()))
+            return _SecretReading(now, asked, problem=f"{path} {wrong}")
+        return _SecretReading(now, asked, SourceLogin(asked.username, raw.decode()))
 
     async def look(
         self, redis: Redis, facts: Facts, observed: Observed, targets: Mapping[str, Target]
@@ -228,14 +230,16 @@ def _credentials(login: SourceLogin) -> Credentials | None:
 
 
 def _seen(info: Info) -> SourceSeen:
-    told = info.replication
+    replication = info.replication
     return SourceSeen(
         id=RunId(info.server.run_id),
-        is_primary=told.is_primary,
-        follows="" if told.is_primary else f"{told.primary_host}:{told.primary_port}",
-        linked=told.is_primary or told.link_up,
-        replication_id=told.replication_id,
-        offset=told.offset,
+        is_primary=replication.is_primary,
+        follows=""
+        if replication.is_primary
+        else f"{replication.primary_host}:{replication.primary_port}",
+        linked=replication.is_primary or replication.link_up,
+        replication_id=replication.replication_id,
+        offset=replication.offset,
         engine=info.server.engine,
         version=info.server.version,
         cluster=info.cluster_enabled,

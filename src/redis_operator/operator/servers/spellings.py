@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from kubecontroller import Key
-from redis_operator.operator.execute import Outcome
+from redis_operator.operator.execute import StepOutcome
 from redis_operator.planning.actions import ConfigSet
 from redis_operator.planning.observed import Observed, Spelling
 from redis_operator.redis.config import equivalent
@@ -27,7 +27,7 @@ class Spellings:
         self._heard: dict[Key, dict[tuple[str, str, str], str]] = {}
         self._known: dict[Key, frozenset[Spelling]] = {}
 
-    def asked(self, key: Key, outcomes: Iterable[Outcome]) -> None:
+    def asked(self, key: Key, outcomes: Iterable[StepOutcome]) -> None:
         """Remember what servers have just accepted."""
         self._asked[key] = {
             (outcome.action.node.id, name, value)

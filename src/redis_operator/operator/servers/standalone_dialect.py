@@ -40,14 +40,16 @@ async def _facts(connection: Connection) -> ServerFacts:
     """Ask a server for its role and keys, in one round trip."""
     questions: list[Command[Any]] = [commands.info(), commands.dbsize()]
     info, keys = map(must, await connection.run_all(questions, timeout=TIMEOUT))
-    told = info.replication
+    replication = info.replication
     return ServerFacts(
         id=RunId(info.server.run_id),
         role=_role(info),
         keys=keys,
-        offset=told.offset,
-        follows="" if told.is_primary else f"{told.primary_host}:{told.primary_port}",
-        replication_id=told.replication_id,
+        offset=replication.offset,
+        follows=""
+        if replication.is_primary
+        else f"{replication.primary_host}:{replication.primary_port}",
+        replication_id=replication.replication_id,
     )
 
 

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from kubecontroller.custom import with_condition
 from redis_operator.api.metadata import Condition
-from redis_operator.api.redis import Mode, Redis
+from redis_operator.api.redis import Redis
 from redis_operator.api.redisbackupschedule import (
     ArchiveGap,
     ArchiveShard,
@@ -25,8 +25,9 @@ from redis_operator.api.redisbackupschedule import (
     RedisBackupScheduleStatus,
 )
 from redis_operator.api.status import Phase, ShardStatus
-from redis_operator.backup.task import ShardTask, Source, Told
+from redis_operator.backup.task import ArchiverReport, ShardTask, Source
 
+from ..modes import MODES
 from .backup import place_of
 
 __all__ = [
@@ -79,7 +80,7 @@ class ArchiverSeen(Struct, frozen=True):
     host: str = ""
     trouble: str = ""
     ready: bool = True
-    told: Mapping[str, Told] | None = None
+    told: Mapping[str, ArchiverReport] | None = None
     asked: bool = False
 
 
@@ -133,12 +134,12 @@ def plan_archive(
         return ArchivePlan(status)
     reason, text = _stopped(schedule, redis)
     if reason or redis is None:
-        said = _said(schedule, status, now, "False", reason, text)
-        return ArchivePlan(said, remove=seen.exists)
+        reported = _reported(schedule, status, now, "False", reason, text)
+        return ArchivePlan(reported, remove=seen.exists)
     reason, text = _unready(schedule, redis, login=login)
     if reason:
-        said = _said(schedule, status, now, "False", reason, text)
-        return ArchivePlan(said, again=_LOOK_SECONDS)
+        reported = _reported(schedule, status, now, "False", reason, text)
+        return ArchivePlan(reported, again=_LOOK_SECONDS)
     archive = Archive(
         path=archive_path(schedule),
         shards=tuple(_shard(shard.name, _pods_of(shard), pods) for shard in redis.status.shards),
@@ -148,17 +149,17 @@ def plan_archive(
         replicas=redis.spec.replicas,
     )
     plan = ArchivePlan(status, archive, again=ASK_SECONDS)
-    return _told(schedule, plan, seen, now)
+    return _by_report(schedule, plan, seen, now)
 
 
 def refused(
     schedule: RedisBackupSchedule, status: RedisBackupScheduleStatus, text: str, now: datetime
 ) -> RedisBackupScheduleStatus:
     """Say that the API server does not take what the worker consists of."""
-    return _said(schedule, status, now, "False", "ChildRefused", text)
+    return _reported(schedule, status, now, "False", "ChildRefused", text)
 
 
-def _told(
+def _by_report(
     schedule: RedisBackupSchedule, plan: ArchivePlan, seen: ArchiverSeen, now: datetime
 ) -> ArchivePlan:
     """Say how the archive is, by what its worker answered."""
@@ -166,15 +167,17 @@ def _told(
     if not seen.host:
         text = seen.trouble or "the worker starts"
         reason = "WorkerWaits" if seen.trouble else "Starting"
-        return replace(plan, status=_said(schedule, status, now, "False", reason, text))
+        return replace(plan, status=_reported(schedule, status, now, "False", reason, text))
     if not seen.asked:
         return plan
     if seen.told is None and not seen.ready and _reason(status) not in _BEGUN:
         text = "the worker starts"
-        return replace(plan, status=_said(schedule, status, now, "False", "Starting", text))
+        return replace(plan, status=_reported(schedule, status, now, "False", "Starting", text))
     if seen.told is None:
         text = f"the worker at {seen.host} does not respond: the window is what it said last"
-        return replace(plan, status=_said(schedule, status, now, "Unknown", "WorkerSilent", text))
+        return replace(
+            plan, status=_reported(schedule, status, now, "Unknown", "WorkerSilent", text)
+        )
     assert plan.archive is not None
     window = _newer(status.window, _window(schedule, plan.archive, seen.told, now))
     gap = window.last_gap
@@ -183,9 +186,11 @@ def _told(
     wrong = _wrong(window, now)
     if wrong:
         reason = "Behind" if window.newest else "Starting"
-        status = _said(schedule, status, now, "False", reason, wrong)
+        status = _reported(schedule, status, now, "False", reason, wrong)
     else:
-        status = _said(schedule, status, now, "True", ARCHIVING, _sentence(window, plan.archive))
+        status = _reported(
+            schedule, status, now, "True", ARCHIVING, _sentence(window, plan.archive)
+        )
     return replace(plan, status=status, gap=gap if gap is not None and gap != known else None)
 
 
@@ -221,10 +226,13 @@ def _wrong(window: ArchiveWindow, now: datetime) -> str:
 
 
 def _window(
-    schedule: RedisBackupSchedule, archive: Archive, told: Mapping[str, Told], now: datetime
+    schedule: RedisBackupSchedule,
+    archive: Archive,
+    told: Mapping[str, ArchiverReport],
+    now: datetime,
 ) -> ArchiveWindow:
     names = [shard.name for shard in archive.shards]
-    answers = {name: told.get(name, Told()) for name in names}
+    answers = {name: told.get(name, ArchiverReport()) for name in names}
     whole = bool(answers) and all(one.oldest and one.newest for one in answers.values())
     # A shard that was empty when its archive began does not limit how far back others can go.
     began = [one.oldest for one in answers.values() if not one.began_empty]
@@ -285,7 +293,7 @@ def _alone(schedule: RedisBackupSchedule, redis: Redis) -> tuple[str, str]:
         return "NoReplica", (
             f"Redis {name} has no replicas, and spec.template.allowPrimary is false; {add}"
         )
-    if redis.spec.mode is Mode.FAILOVER:
+    if MODES[redis.spec.mode].lists_replicas:
         return "NoReplica", (
             f"Redis {name} has no replicas, and sentinels would list the worker as one; {add}"
         )
@@ -315,7 +323,8 @@ def _may_bridge(redis: Redis) -> bool:
     Sentinels would list the worker permanently, and a primary that refuses writes without replicas
     would take them.
     """
-    return redis.spec.mode is not Mode.FAILOVER and not redis.spec.durability.min_replicas_to_write
+    spec = redis.spec
+    return not MODES[spec.mode].lists_replicas and not spec.durability.min_replicas_to_write
 
 
 def _pods_of(shard: ShardStatus) -> list[str]:
@@ -334,7 +343,7 @@ def _base(schedule: RedisBackupSchedule, status: RedisBackupScheduleStatus) -> s
     return max(found).astimezone(UTC).strftime(_TIME) if found else ""
 
 
-def _said(
+def _reported(
     schedule: RedisBackupSchedule,
     status: RedisBackupScheduleStatus,
     now: datetime,

@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from redis_operator.backup.task import Progress, Report
+from redis_operator.backup.task import Report, WorkerProgress
 
 __all__ = ["State", "Worker", "held_up", "reason_of", "why"]
 
@@ -38,7 +38,7 @@ class Worker(Struct, frozen=True):
     trouble: str = ""
     ended: datetime | None = None
     host: str = ""
-    progress: Progress | None = None
+    progress: WorkerProgress | None = None
     made: datetime | None = None
 
 

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from kubecontroller.custom import with_condition
 from redis_operator.api.metadata import Condition
 from redis_operator.api.quantity import format_bytes
-from redis_operator.api.redis import Mode, Redis
+from redis_operator.api.redis import Redis
 from redis_operator.api.redisbackup import (
     BackupPart,
     BackupPhase,
@@ -32,6 +32,7 @@ from redis_operator.api.status import Phase, ShardStatus
 from redis_operator.backup.task import Report, ShardTask, Source
 from redis_operator.redis.versions import Ability, can, parse_version
 
+from ..modes import MODES, is_sharded
 from .attempts import State, Worker, held_up, reason_of, why
 
 __all__ = [
@@ -115,9 +116,9 @@ def plan_backup(
     if known.phase in _ENDED:
         return BackupPlan(known)
     last = max(workers, key=lambda worker: worker.attempt, default=None)
-    told = next((w for w in workers if w.state is State.SUCCEEDED and w.report), None)
-    if told is not None and told.report is not None:
-        return BackupPlan(_completed(backup, told, told.report, now))
+    succeeded = next((w for w in workers if w.state is State.SUCCEEDED and w.report), None)
+    if succeeded is not None and succeeded.report is not None:
+        return BackupPlan(_completed(backup, succeeded, succeeded.report, now))
     if last is not None and last.state is State.ACTIVE:
         held, again = held_up(last, now)
         reason = "WorkerWaits" if held else "Reading"
@@ -193,7 +194,7 @@ def _holds(status: RedisBackupStatus, now: datetime) -> bool:
     """
     reads = status.conditions[0].reason == "Reading"
     since = datetime.strptime(status.start_time, _TIME).replace(tzinfo=UTC)
-    return reads and status.mode == Mode.CLUSTER.value and now - since < _LONGEST_HOLD
+    return reads and is_sharded(status.mode) and now - since < _LONGEST_HOLD
 
 
 def _wait(
@@ -215,10 +216,10 @@ def _unready(backup: RedisBackup, redis: Redis | None, *, login: bool) -> tuple[
         return "NotFormed", f"Redis {name} is not in use yet: it is {_phase(redis)}"
     if status.phase in _REST or redis.spec.hibernate:
         return "NotRunning", f"Redis {name} is {_phase(redis)}"
-    told = status.restoring
-    if told is not None and backup.metadata.labels.get(KEPT_LABEL) != told.uid:
-        return "Restoring", f"RedisRestore {told.name} replaces the data of Redis {name}"
-    if status.phase is Phase.SCALING and redis.spec.mode is Mode.CLUSTER:
+    restoring = status.restoring
+    if restoring is not None and backup.metadata.labels.get(KEPT_LABEL) != restoring.uid:
+        return "Restoring", f"RedisRestore {restoring.name} replaces the data of Redis {name}"
+    if status.phase is Phase.SCALING and MODES[redis.spec.mode].is_sharded:
         return "SlotsMove", f"slots of Redis {name} are moving: shards would not fit together"
     if not status.version or not status.shards:
         return "NotSeen", f"the servers of Redis {name} were not observed yet"
@@ -315,10 +316,10 @@ def _running(
 ) -> RedisBackupStatus:
     found = _status(backup, BackupPhase.RUNNING, reason, text, now)
     begun = backup.status.start_time or _text(now)
-    told = worker.progress
+    progress = worker.progress
     known = backup.status.progress if backup.status.attempt == worker.attempt else None
-    if told is not None:
-        known = BackupProgress(told.read, told.stored, told.parts, _text(now))
+    if progress is not None:
+        known = BackupProgress(progress.read, progress.stored, progress.parts, _text(now))
     return replace(
         found,
         attempt=worker.attempt,

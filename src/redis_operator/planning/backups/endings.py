@@ -63,7 +63,7 @@ def plan_backup_ending(
             "a database is being restored from it: its objects are deleted when that is over; or "
             f"{_WAY_OUT}"
         )
-        return BackupEnding(_said(backup, "InUse", text, now), again=_LOOK_SECONDS)
+        return BackupEnding(_reported(backup, "InUse", text, now), again=_LOOK_SECONDS)
     live = tuple(worker.job for worker in others if pods or worker.state is State.ACTIVE)
     if live or pods:
         text = (
@@ -71,20 +71,20 @@ def plan_backup_ending(
             "lost permanently, remove the pod (kubectl delete pod --force -l "
             f"redisoperator.dev/backup={backup.metadata.name}), or {_WAY_OUT}"
         )
-        return BackupEnding(_said(backup, "Deleting", text, now), end=live, again=_LOOK_SECONDS)
+        return BackupEnding(_reported(backup, "Deleting", text, now), end=live, again=_LOOK_SECONDS)
     if deleting is None:
         text = f"its objects are deleted from {known.location}"
-        return BackupEnding(_said(backup, "Deleting", text, now), start=True)
+        return BackupEnding(_reported(backup, "Deleting", text, now), start=True)
     if deleting.state is State.ACTIVE:
         text = f"worker {deleting.job} deletes its objects from {known.location}"
         held, again = held_up(deleting, now)
         if held:
             text = f"its objects are not deleted yet: {held}; {_WAY_OUT}"
         reason = "WorkerWaits" if held else "Deleting"
-        return BackupEnding(_said(backup, reason, text, now), again=again)
+        return BackupEnding(_reported(backup, reason, text, now), again=again)
     text = f"its objects could not be deleted: {why(deleting)}; this is retried, or {_WAY_OUT}"
     wait = (deleting.ended + _PAUSE - now).total_seconds() if deleting.ended is not None else 0.0
-    status = _said(backup, reason_of(deleting), text, now)
+    status = _reported(backup, reason_of(deleting), text, now)
     if wait > 0:
         return BackupEnding(status, again=wait)
     return BackupEnding(status, end=(deleting.job,), again=1.0)
@@ -93,10 +93,10 @@ def plan_backup_ending(
 def name_taken(backup: RedisBackup, job: str, now: datetime) -> RedisBackupStatus:
     """Say that a Job which is not of this backup has the name of its worker."""
     text = f"Job {job} already exists and does not belong to this backup: delete it, or {_WAY_OUT}"
-    return _said(backup, "ChildRefused", text, now)
+    return _reported(backup, "ChildRefused", text, now)
 
 
-def _said(backup: RedisBackup, reason: str, text: str, now: datetime) -> RedisBackupStatus:
+def _reported(backup: RedisBackup, reason: str, text: str, now: datetime) -> RedisBackupStatus:
     condition = Condition(
         type="Deleted",
         status="False",

@@ -72,13 +72,13 @@ def plan_point_request(
     request = f"{schedule.metadata.uid}/{known.start_time}"
     if worker is None:
         held = _held(schedule, shards)
-        return PointPlan(_said(status, held), start="" if held else request)
+        return PointPlan(_reported(status, held), start="" if held else request)
     return _of_worker(status, known, worker, now)
 
 
 def point_refused(plan: PointPlan, text: str) -> PointPlan:
     """Say that the API server does not take the worker; it is retried."""
-    return PointPlan(_said(plan.status, text), again=_REFUSED_SECONDS)
+    return PointPlan(_reported(plan.status, text), again=_REFUSED_SECONDS)
 
 
 def _without(status: RedisBackupScheduleStatus, worker: Worker | None) -> PointPlan:
@@ -126,7 +126,7 @@ def _of_worker(
 ) -> PointPlan:
     if worker.state is State.ACTIVE:
         held, again = held_up(worker, now)
-        return PointPlan(_said(status, held), again=again)
+        return PointPlan(_reported(status, held), again=again)
     if worker.state is State.SUCCEEDED:
         time = worker.report.time if worker.report is not None else ""
         point = RestorePoint(known.name, time or known.start_time)
@@ -137,11 +137,11 @@ def _of_worker(
         failed = replace(known, phase=BackupPhase.FAILED, message=why(worker))
         return PointPlan(replace(status, restore_point=failed), remove=True)
     left = (_RETRY - (now - worker.ended)).total_seconds() if worker.ended is not None else 0.0
-    said = _said(status, f"{why(worker)}; it is retried")
-    return PointPlan(said, remove=left <= 0, again=max(left, _SOON))
+    reported = _reported(status, f"{why(worker)}; it is retried")
+    return PointPlan(reported, remove=left <= 0, again=max(left, _SOON))
 
 
-def _said(status: RedisBackupScheduleStatus, message: str) -> RedisBackupScheduleStatus:
+def _reported(status: RedisBackupScheduleStatus, message: str) -> RedisBackupScheduleStatus:
     known = status.restore_point
     assert known is not None
     return replace(status, restore_point=replace(known, message=message))

@@ -93,13 +93,13 @@ def precaution_limitation(
 def _unverified(why: Precaution, name: str, status: RedisBackupStatus) -> str | None:
     if status.verified == "True":
         return None
-    told = next((c.message for c in status.conditions if c.type == "Verified"), "")
+    message = next((c.message for c in status.conditions if c.type == "Verified"), "")
     if status.verified == "False":
         return (
-            f"{why.field}: RedisBackup {name} is damaged: {told}; delete it to have another one "
+            f"{why.field}: RedisBackup {name} is damaged: {message}; delete it to have another one "
             f"taken, or {why.way_out}"
         )
-    return f"{why.field}: RedisBackup {name} is not verified yet: {told}; wait, or {why.way_out}"
+    return f"{why.field}: RedisBackup {name} is not verified yet: {message}; wait, or {why.way_out}"
 
 
 def precaution_backup(why: Precaution, schedule: RedisBackupSchedule, name: str) -> dict[str, Any]:

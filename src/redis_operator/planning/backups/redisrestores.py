@@ -42,9 +42,9 @@ from .restore_plans import (
     is_whole,
     message_of,
     read_time,
-    reason_told,
+    reason_reported,
+    reported,
     restoring_of,
-    said,
     waits,
     works,
 )
@@ -104,10 +104,10 @@ def _plan(restore: RedisRestore, facts: RestoreFacts) -> RestorePlan:
         return _checking(restore, facts)
     reason, text = _wait(restore, facts)
     if reason:
-        status = said(restore, RestorePhase.PENDING, reason, text, facts.now)
+        status = reported(restore, RestorePhase.PENDING, reason, text, facts.now)
         return RestorePlan(status, again=LOOK_SECONDS)
     assert isinstance(facts.origin, Origin)
-    status = said(restore, RestorePhase.CHECKING, "Checking", "the backup is read", facts.now)
+    status = reported(restore, RestorePhase.CHECKING, "Checking", "the backup is read", facts.now)
     return RestorePlan(
         replace(
             status,
@@ -177,7 +177,9 @@ def _checking(restore: RedisRestore, facts: RestoreFacts) -> RestorePlan:
     if worker is None:
         restore = waits(restore, facts)
         if is_late(restore.status.waiting_time, facts.now):
-            return fail(restore, facts, reason_told(known), f"{known.message}; nothing was changed")
+            return fail(
+                restore, facts, reason_reported(known), f"{known.message}; nothing was changed"
+            )
         return RestorePlan(restore.status, start=not facts.living, again=LOOK_SECONDS)
     restore = replace(restore, status=replace(known, waiting_time=""))
     if worker.state is State.ACTIVE:
@@ -190,9 +192,9 @@ def _checking(restore: RedisRestore, facts: RestoreFacts) -> RestorePlan:
         return plan_again(restore, facts, worker, failures)
     reason, text = _wait(restore, facts)
     if reason:
-        status = said(restore, RestorePhase.CHECKING, reason, text, facts.now)
+        status = reported(restore, RestorePhase.CHECKING, reason, text, facts.now)
         return RestorePlan(status, again=LOOK_SECONDS)
-    status = said(restore, RestorePhase.CLOSING, "Preparing", _prepared(restore), facts.now)
+    status = reported(restore, RestorePhase.CLOSING, "Preparing", _prepared(restore), facts.now)
     status = replace(
         status,
         keys=worker.report.keys if worker.report is not None else None,
@@ -222,24 +224,24 @@ def _closing(restore: RedisRestore, facts: RestoreFacts) -> RestorePlan:
     if known.closing_time:
         left -= (facts.now - read_time(known.closing_time)).total_seconds()
     if not known.closed_time and left > 0:
-        status = said(restore, None, "Preparing", _prepared(restore), facts.now)
+        status = reported(restore, None, "Preparing", _prepared(restore), facts.now)
         return RestorePlan(status, again=left)
     if not known.closed_time:
         text = f"clients of Redis {restore.spec.redis} cannot connect"
-        status = said(restore, None, "Closing", text, facts.now)
+        status = reported(restore, None, "Closing", text, facts.now)
         return RestorePlan(replace(status, closed_time=as_text(facts.now)), again=SOON_SECONDS)
-    told = restoring_of(restore, facts)
-    if told is None or not told.closed:
+    restoring = restoring_of(restore, facts)
+    if restoring is None or not restoring.closed:
         late = is_late(known.closed_time, facts.now)
         text = f"clients of Redis {restore.spec.redis} cannot connect: {message_of(facts.redis)}"
         if late:
             return fail(restore, facts, "NotClosed", f"{text}; that took too long")
-        status = said(restore, RestorePhase.CLOSING, "Closing", text, facts.now)
+        status = reported(restore, RestorePhase.CLOSING, "Closing", text, facts.now)
         return RestorePlan(status, again=LOOK_SECONDS)
     name = kept_name(restore, known.saves)
     text = f"RedisBackup {name} of the present data is taken"
-    status = said(restore, RestorePhase.SAVING, "Saving", text, facts.now)
-    return RestorePlan(replace(status, servers=told.servers, kept=name), save=True)
+    status = reported(restore, RestorePhase.SAVING, "Saving", text, facts.now)
+    return RestorePlan(replace(status, servers=restoring.servers, kept=name), save=True)
 
 
 def _saving(restore: RedisRestore, facts: RestoreFacts) -> RestorePlan:
@@ -264,15 +266,15 @@ def _saving(restore: RedisRestore, facts: RestoreFacts) -> RestorePlan:
     if status.phase is not BackupPhase.COMPLETED or (verify and status.verified != "True"):
         held = any(c.status == "False" and c.reason in _HELD_UP for c in status.conditions)
         return _saves(restore, facts, text, held=held)
-    told = restoring_of(restore, facts)
-    if told is not None and told.servers != known.servers:
+    restoring = restoring_of(restore, facts)
+    if restoring is not None and restoring.servers != known.servers:
         return _close_again(restore, facts)
-    if told is None or not told.closed or facts.busy:
+    if restoring is None or not restoring.closed or facts.busy:
         busy = ", ".join(facts.busy)
         text = f"RedisBackup {busy} ends first" if busy else message_of(facts.redis)
         return _saves(restore, facts, text, held=True)
     text = f"the data is in RedisBackup {known.kept}; those of the backup take their place"
-    begins = said(restore, RestorePhase.RESTORING, "Restoring", text, facts.now)
+    begins = reported(restore, RestorePhase.RESTORING, "Restoring", text, facts.now)
     return RestorePlan(
         replace(
             begins,
@@ -294,7 +296,7 @@ def _saves(restore: RedisRestore, facts: RestoreFacts, text: str, *, held: bool)
     since = restore.status.waiting_time
     if held and is_late(since, facts.now):
         return fail(restore, facts, "NotSaved", f"{text}; that took too long")
-    status = said(restore, None, "Saving", text, facts.now)
+    status = reported(restore, None, "Saving", text, facts.now)
     location = facts.kept.status.location if facts.kept is not None else ""
     waiting = (since or as_text(facts.now)) if held else ""
     status = replace(status, kept_location=location, waiting_time=waiting)
@@ -314,7 +316,7 @@ def _close_again(restore: RedisRestore, facts: RestoreFacts) -> RestorePlan:
         text = f"servers of Redis {restore.spec.redis} restart repeatedly; nothing was changed"
         return fail(restore, facts, "NotSaved", text)
     text = "a server restarted since clients were locked out: the data is backed up again"
-    status = said(restore, RestorePhase.CLOSING, "Closing", text, facts.now)
+    status = reported(restore, RestorePhase.CLOSING, "Closing", text, facts.now)
     return RestorePlan(
         replace(status, saves=known.saves + 1, closed_time=as_text(facts.now), waiting_time=""),
         again=SOON_SECONDS,

@@ -61,9 +61,9 @@ def start_limitation(
         return f"RedisBackup {decided.kept} of the present data is being deleted"
     if (kept.get("status") or {}).get("phase") != "Completed":
         return f"RedisBackup {decided.kept} is not complete"
-    told = load_status(redis).restoring
-    if redis["metadata"]["uid"] != found.database or told is None or told.uid != meta.uid:
+    restoring = load_status(redis).restoring
+    if redis["metadata"]["uid"] != found.database or restoring is None or restoring.uid != meta.uid:
         return f"Redis {restore.spec.redis} does not say that it is closed for this restore"
-    if not (told.closed and told.replacing):
+    if not (restoring.closed and restoring.replacing):
         return f"Redis {restore.spec.redis} does not say yet that clients cannot connect"
     return None

@@ -39,9 +39,9 @@ __all__ = [
     "kept_text",
     "message_of",
     "read_time",
-    "reason_told",
+    "reason_reported",
+    "reported",
     "restoring_of",
-    "said",
     "waits",
     "works",
 ]
@@ -113,11 +113,11 @@ def fail(restore: RedisRestore, facts: RestoreFacts, reason: str, text: str) -> 
     """Give up. Where clients may have no access, they get it before this is reported as over."""
     end = (facts.worker.job,) if facts.worker is not None else ()
     if restore.status.phase in CLOSED_PHASES and facts.redis is not None:
-        said_now = f"{text}; clients of Redis {restore.spec.redis} can connect again"
-        status = said(restore, RestorePhase.OPENING, reason, said_now, facts.now)
+        message = f"{text}; clients of Redis {restore.spec.redis} can connect again"
+        status = reported(restore, RestorePhase.OPENING, reason, message, facts.now)
         status = replace(status, failure=bounded(text), failure_reason=reason)
         return RestorePlan(status, end=end, again=SOON_SECONDS)
-    status = said(restore, RestorePhase.FAILED, reason, text, facts.now)
+    status = reported(restore, RestorePhase.FAILED, reason, text, facts.now)
     return RestorePlan(replace(status, completion_time=as_text(facts.now)), end=end)
 
 
@@ -126,7 +126,7 @@ def works(restore: RedisRestore, worker: Worker, does: str, facts: RestoreFacts)
     held, again = held_up(worker, facts.now)
     reason = "WorkerWaits" if held else "Working"
     text = held or f"worker {worker.job} {does}"
-    return RestorePlan(said(restore, None, reason, text, facts.now), again=again)
+    return RestorePlan(reported(restore, None, reason, text, facts.now), again=again)
 
 
 def waits(restore: RedisRestore, facts: RestoreFacts) -> RedisRestore:
@@ -137,8 +137,8 @@ def waits(restore: RedisRestore, facts: RestoreFacts) -> RedisRestore:
 
 def restoring_of(restore: RedisRestore, facts: RestoreFacts) -> RestoringStatus | None:
     """Return what the database says of this very restore."""
-    told = facts.redis.status.restoring if facts.redis is not None else None
-    return told if told is not None and told.uid == restore.metadata.uid else None
+    restoring = facts.redis.status.restoring if facts.redis is not None else None
+    return restoring if restoring is not None and restoring.uid == restore.metadata.uid else None
 
 
 def message_of(redis: Redis | None) -> str:
@@ -161,12 +161,12 @@ def is_late(since: str, now: datetime) -> bool:
     return bool(since) and now - read_time(since) > _PATIENCE
 
 
-def reason_told(status: RedisRestoreStatus) -> str:
+def reason_reported(status: RedisRestoreStatus) -> str:
     """Return the reason of what was said last."""
     return next((c.reason for c in status.conditions if c.type == "Complete"), "")
 
 
-def said(
+def reported(
     restore: RedisRestore, phase: RestorePhase | None, reason: str, text: str, now: datetime
 ) -> RedisRestoreStatus:
     """Return the status with a phase (None: the one that it has) and what there is to say."""

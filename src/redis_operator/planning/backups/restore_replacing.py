@@ -24,9 +24,9 @@ from .restore_plans import (
     is_late,
     kept_text,
     message_of,
-    reason_told,
+    reason_reported,
+    reported,
     restoring_of,
-    said,
     waits,
     works,
 )
@@ -56,15 +56,15 @@ def plan_replacing(restore: RedisRestore, facts: RestoreFacts) -> RestorePlan:
         return plan_again(restore, facts, worker, failures)
     if facts.outdated:
         text = "a primary has changed since it was given keys: all are given again"
-        status = said(restore, None, "Restoring", text, facts.now)
+        status = reported(restore, None, "Restoring", text, facts.now)
         return RestorePlan(
             replace(status, attempt=known.attempt + 1, job=""),
             end=(worker.job,),
             again=SOON_SECONDS,
         )
-    told = restoring_of(restore, facts)
-    if told is None or told.filled != worker.job:
-        status = said(restore, None, "Restoring", message_of(facts.redis), facts.now)
+    restoring = restoring_of(restore, facts)
+    if restoring is None or restoring.filled != worker.job:
+        status = reported(restore, None, "Restoring", message_of(facts.redis), facts.now)
         return RestorePlan(status, again=LOOK_SECONDS)
     return _open(restore, facts, worker)
 
@@ -74,18 +74,18 @@ def _begin(restore: RedisRestore, facts: RestoreFacts) -> RestorePlan:
 
     `started` is written before the first worker is: as long as it is not, the data is untouched.
     """
-    known, told = restore.status, restoring_of(restore, facts)
+    known, restoring = restore.status, restoring_of(restore, facts)
     rolls_back = known.phase is RestorePhase.ROLLING_BACK
     if is_late(known.waiting_time, facts.now) and not rolls_back:
-        return _end_early(restore, facts, reason_told(known), known.message)
-    ready = told is not None and told.closed and told.replacing
+        return _end_early(restore, facts, reason_reported(known), known.message)
+    ready = restoring is not None and restoring.closed and restoring.replacing
     if not ready:
         text = f"worker {known.attempt} does not start yet: {message_of(facts.redis)}"
     elif facts.living:
         text = f"worker {known.attempt} does not start yet: a pod of an earlier one may still run"
     else:
         return RestorePlan(known, start=True, again=SOON_SECONDS)
-    status = said(restore, None, "WorkerWaits", text, facts.now)
+    status = reported(restore, None, "WorkerWaits", text, facts.now)
     return RestorePlan(status, again=SOON_SECONDS if ready else LOOK_SECONDS)
 
 
@@ -108,27 +108,27 @@ def _open(restore: RedisRestore, facts: RestoreFacts, worker: Worker) -> Restore
     keys = worker.report.keys if worker.report is not None else known.keys
     name = restore.spec.redis
     text = f"Redis {name} has {keys} keys of {known.location}; its clients can connect again"
-    status = said(restore, RestorePhase.OPENING, "Opening", text, facts.now)
+    status = reported(restore, RestorePhase.OPENING, "Opening", text, facts.now)
     return RestorePlan(replace(status, keys=keys), end=(worker.job,), again=SOON_SECONDS)
 
 
 def plan_opening(restore: RedisRestore, facts: RestoreFacts) -> RestorePlan:
     """Wait until clients can connect; then it is over."""
-    known, name, told = restore.status, restore.spec.redis, restoring_of(restore, facts)
+    known, name, restoring = restore.status, restore.spec.redis, restoring_of(restore, facts)
     end = (facts.worker.job,) if facts.worker is not None else ()
     gone = facts.redis is None or facts.redis.metadata.is_being_deleted
-    if not gone and not facts.orphaned and not (told is not None and told.opened):
+    if not gone and not facts.orphaned and not (restoring is not None and restoring.opened):
         text = f"clients of Redis {name} cannot connect yet: {message_of(facts.redis)}"
         text = f"{known.failure}; {text}" if known.failure else text
         reason = known.failure_reason or "Opening"
-        status = said(restore, None, reason, text, facts.now)
+        status = reported(restore, None, reason, text, facts.now)
         return RestorePlan(status, end=end, again=LOOK_SECONDS)
     if known.failure:
         reason, text, phase = known.failure_reason, known.failure, RestorePhase.FAILED
     else:
         reason, phase = "Completed", RestorePhase.COMPLETED
         text = f"Redis {name} has {known.keys} keys of {known.location}; before: {kept_text(known)}"
-    status = said(restore, phase, reason, text, facts.now)
+    status = reported(restore, phase, reason, text, facts.now)
     return RestorePlan(replace(status, completion_time=as_text(facts.now)), end=end)
 
 
@@ -136,8 +136,8 @@ def _roll_back(restore: RedisRestore, facts: RestoreFacts, reason: str, text: st
     """Have the database given back what it had."""
     known = restore.status
     failure = f"the backup could not be restored: {text}"
-    told = f"{failure}; the database is given back what it had, from {kept_text(known)}"
-    status = said(restore, RestorePhase.ROLLING_BACK, reason, told, facts.now)
+    message = f"{failure}; the database is given back what it had, from {kept_text(known)}"
+    status = reported(restore, RestorePhase.ROLLING_BACK, reason, message, facts.now)
     return RestorePlan(
         replace(
             status,
@@ -160,7 +160,7 @@ def plan_again(
     pause = PAUSE * min(failures, ATTEMPTS)
     left = (worker.ended + pause - facts.now).total_seconds() if worker.ended is not None else 0.0
     text = f"attempt {worker.attempt} failed: {why(worker)}; another one follows"
-    status = said(restore, None, reason_of(worker), text, facts.now)
+    status = reported(restore, None, reason_of(worker), text, facts.now)
     if left > 0:
         return RestorePlan(status, again=left)
     return RestorePlan(

@@ -7,11 +7,13 @@ from enum import Enum
 from typing import Final
 
 from redis_operator.api.backup_storage import BackupStorage
-from redis_operator.api.redis import BootstrapFromBackup, Mode, Redis, RestoreBound
+from redis_operator.api.redis import BootstrapFromBackup, Redis, RestoreBound
 from redis_operator.api.redisbackup import BackupPhase, RedisBackup
 from redis_operator.api.redisbackupschedule import RedisBackupSchedule
 from redis_operator.backup.task import Until
 from redis_operator.redis.versions import Version, load_limitation
+
+from ..modes import MODES
 
 __all__ = [
     "Way",
@@ -80,20 +82,20 @@ def mixed_limitation(redis: Redis) -> str | None:
 
     One that had keys before any were given to it (on volumes of an earlier one) keeps those.
     """
-    asked, told = redis.spec.bootstrap.from_backup, redis.status.restore
-    if told is None or not told.keys or told.completion_time:
+    asked, restored = redis.spec.bootstrap.from_backup, redis.status.restore
+    if restored is None or not restored.keys or restored.completion_time:
         return None
-    if not told.start_time:
+    if not restored.start_time:
         return None if asked is None else _OWN_DATA
     if asked is None:
         return (
-            f"spec.bootstrap.fromBackup was removed before all keys of backup {told.backup} were "
-            "there: set it again, or delete the database"
+            f"spec.bootstrap.fromBackup was removed before all keys of backup {restored.backup} "
+            "were there: set it again, or delete the database"
         )
-    if told.backup != asked.label:
+    if restored.backup != asked.label:
         return (
-            f"spec.bootstrap.fromBackup: the database has keys of backup {told.backup}, and those "
-            "of another would be mixed with them; delete the database and create it again"
+            f"spec.bootstrap.fromBackup: the database has keys of backup {restored.backup}, and "
+            "those of another would be mixed with them; delete the database and create it again"
         )
     return None
 
@@ -136,7 +138,7 @@ def way_of(
     schedule has another newest one at any time: the way is the one that records which it is.
     """
     asked = redis.spec.bootstrap.from_backup
-    if redis.spec.mode is Mode.CLUSTER or redis.status.restore is not None:
+    if MODES[redis.spec.mode].is_sharded or redis.status.restore is not None:
         return Way.CARRY
     if asked is not None and asked.of_archive and asked.schedule:
         return _way_of_archive(redis, schedule)

@@ -141,7 +141,7 @@ def plan_schedule(
     plan = SchedulePlan(status, delete=gone, again=_LOOK_SECONDS if gone or in_use else None)
     if schedule.spec.suspend:
         text = "no backup is taken: spec.suspend is true"
-        return replace(plan, status=_said(schedule, status, "Suspended", text, now))
+        return replace(plan, status=_reported(schedule, status, "Suspended", text, now))
     jitter = _jitter(schedule)
     following = cron.after(now - jitter) + jitter
     status = replace(status, next_time=_text(following))
@@ -159,7 +159,7 @@ def plan_schedule(
         names = ", ".join(sorted(one.name for one in active))
         text = f"the backup of {_text(due)} starts when {names} has ended"
         status = replace(plan.status, next_time=_text(due + jitter))
-        return replace(plan, status=_said(schedule, status, "StillRunning", text, now))
+        return replace(plan, status=_reported(schedule, status, "StillRunning", text, now))
     replaced: tuple[str, ...] = ()
     if policy is ConcurrencyPolicy.REPLACE:
         replaced = tuple(one.name for one in active if one.name not in in_use and not _keep(one))
@@ -203,7 +203,7 @@ def _settled(
     status = plan.status
     if passed is not None:
         status = replace(status, last_schedule_time=_text(passed))
-    return replace(plan, status=_said(schedule, status, "Scheduled", text, now))
+    return replace(plan, status=_reported(schedule, status, "Scheduled", text, now))
 
 
 def _followed(schedule: RedisBackupSchedule) -> str:
@@ -349,7 +349,7 @@ def _jitter(schedule: RedisBackupSchedule) -> timedelta:
     return timedelta(seconds=drawn % (schedule.spec.jitter_seconds + 1))
 
 
-def _said(
+def _reported(
     schedule: RedisBackupSchedule,
     status: RedisBackupScheduleStatus,
     reason: str,

@@ -47,22 +47,22 @@ def plan_verification(
         return Verification(known, over=over)
     if not known.image:
         text = "the image of the servers that it was read from is not known"
-        return Verification(_said(backup, "Unknown", "NoImage", text, now))
+        return Verification(_reported(backup, "Unknown", "NoImage", text, now))
     if last is None:
         text = "a scratch server is to load it"
-        return Verification(_said(backup, "Unknown", "Verifying", text, now), start=1)
+        return Verification(_reported(backup, "Unknown", "Verifying", text, now), start=1)
     if last.state is State.ACTIVE:
         held, again = held_up(last, now)
         text = held or f"worker {last.job} loads it into a scratch server"
         reason = "WorkerWaits" if held else "Verifying"
-        return Verification(_said(backup, "Unknown", reason, text, now), again=again)
+        return Verification(_reported(backup, "Unknown", reason, text, now), again=again)
     if last.state is State.SUCCEEDED and last.report is not None:
         return Verification(_counted(backup, last.report, now), over=over)
     reason, text = reason_of(last), why(last)
     if reason == _DAMAGED:
-        return Verification(_said(backup, "False", reason, text, now), over=over)
-    said = f"attempt {last.attempt} of {backup.spec.attempts} to verify it failed: {text}"
-    status = _said(backup, "Unknown", reason, said, now)
+        return Verification(_reported(backup, "False", reason, text, now), over=over)
+    message = f"attempt {last.attempt} of {backup.spec.attempts} to verify it failed: {text}"
+    status = _reported(backup, "Unknown", reason, message, now)
     if last.attempt >= backup.spec.attempts:
         return Verification(status, over=over)
     wait = ((last.ended or now) + _PAUSE * last.attempt - now).total_seconds()
@@ -73,18 +73,18 @@ def plan_verification(
 
 def unverified(backup: RedisBackup, reason: str, text: str, now: datetime) -> RedisBackupStatus:
     """Say why it is not known whether a backup can be restored."""
-    return _said(backup, "Unknown", reason, text, now)
+    return _reported(backup, "Unknown", reason, text, now)
 
 
 def _counted(backup: RedisBackup, report: Report, now: datetime) -> RedisBackupStatus:
     keys = {str(part["name"]): int(part["keys"]) for part in report.parts}
     text = f"a scratch server of {backup.status.image} loaded every part: {report.keys} keys"
     parts = tuple(replace(p, keys=keys.get(p.name, p.keys)) for p in backup.status.parts)
-    found = _said(backup, "True", "Loaded", text, now)
+    found = _reported(backup, "True", "Loaded", text, now)
     return replace(found, keys=report.keys, parts=parts)
 
 
-def _said(
+def _reported(
     backup: RedisBackup, status: str, reason: str, text: str, now: datetime
 ) -> RedisBackupStatus:
     new = Condition(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...redis.slots import NO_SLOTS, SlotSet
-from ..advice import ACCEPT_LOSS, Phase, Plan
+from ..advice import ACCEPT_LOSS, Plan, PlanPhase
 from ..at import at
 from ..fence import Fence
 from ..identity import NodeId
@@ -51,19 +51,24 @@ def assist(situation: Situation) -> Plan | None:
         # This is an outage: the obstacle may disappear at any moment.
         hopeful = any(situation.replicas_of(n) and not _is_silent(situation, n) for n in gone)
         soon = _HEARS_SOON if hopeful else None
-        return Plan(rule="assist", blocked=tuple(reasons), phase=Phase.HEALING, again_after=soon)
+        return Plan(
+            rule="assist", blocked=tuple(reasons), phase=PlanPhase.HEALING, again_after=soon
+        )
     candidate, node, fence = max(ready, key=lambda r: (r[0].replication.offset, r[0].id))
     mode = _mode(situation, gone)
     if mode is None:
         reasons.append(_no_majority(situation, gone))
-        return Plan(rule="assist", blocked=tuple(reasons), phase=Phase.HEALING)
+        return Plan(rule="assist", blocked=tuple(reasons), phase=PlanPhase.HEALING)
     if not can_be_elected(situation, candidate, node):
         mode = FailoverMode.TAKEOVER
         unheard = _unheard_epoch(situation, candidate)
         if unheard:
             reasons.append(unheard)
             return Plan(
-                rule="assist", blocked=tuple(reasons), phase=Phase.HEALING, again_after=_HEARS_SOON
+                rule="assist",
+                blocked=tuple(reasons),
+                phase=PlanPhase.HEALING,
+                again_after=_HEARS_SOON,
             )
     pod = situation.pod_of(node)
     place = (pod.name, pod.uid) if pod is not None else ("", "")
@@ -82,7 +87,7 @@ def assist(situation: Situation) -> Plan | None:
         why=f"{situation.name_of(node)} is dead ({fence.value}); {candidate.pod.name} has its data",
         stages=((step,),),
         blocked=tuple(reasons),
-        phase=Phase.HEALING,
+        phase=PlanPhase.HEALING,
         urgent=True,
         # The dead primary may have been one end of a slot migration.
         count_strays_on=(*situation.key_holders, candidate.pod.name),
@@ -99,7 +104,7 @@ def fence_of(situation: Situation, node: NodeId) -> Fence | None:
     holder = situation.identities.get(node)
     if holder is not None:
         return _BY_EVIDENCE.get(holder.evidence)
-    if any(not stranger.dead for stranger in situation.unidentified):
+    if any(not unknown.dead for unknown in situation.unidentified):
         return None
     return None if seen_healthy_by(situation, node) else Fence.POD_GONE
 

@@ -6,7 +6,7 @@ from itertools import combinations
 
 from ...redis.slots import SlotSet, even_shares
 from ..actions import Action, DeletePod
-from ..advice import Phase, Plan
+from ..advice import Plan, PlanPhase
 from ..at import at
 from ..clusters import Counted
 from ..common.roll import outdated
@@ -37,7 +37,7 @@ def bootstrap(situation: Situation) -> Plan | None:
         return Plan(
             rule="bootstrap",
             blocked=reason,
-            phase=Phase.CREATING,
+            phase=PlanPhase.CREATING,
             final=True,
             count_strays_on=situation.to_count,
         )
@@ -53,7 +53,7 @@ def bootstrap(situation: Situation) -> Plan | None:
         rule="bootstrap",
         why=f"a new database of {situation.wanted.shards} shards gets its slots",
         stages=tuple(stage for stage in stages if stage),
-        phase=Phase.CREATING,
+        phase=PlanPhase.CREATING,
         again_after=0.05,
     )
 
@@ -63,7 +63,7 @@ def _corrected(stuck: list[Unreachable]) -> Plan:
     why = f"{len(stuck)} pods do not start and are of an old revision"
     one_a_shard = {node.pod.shard: node for node in reversed(stuck)}.values()
     steps = tuple(DeletePod(pod=n.pod.name, uid=n.pod.uid, why=why) for n in one_a_shard)
-    return Plan(rule="bootstrap", why=why, stages=(steps,), phase=Phase.CREATING)
+    return Plan(rule="bootstrap", why=why, stages=(steps,), phase=PlanPhase.CREATING)
 
 
 def _limitation(situation: Situation) -> tuple[str, ...]:

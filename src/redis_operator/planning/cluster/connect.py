@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..actions import Action
-from ..advice import Phase, Plan
+from ..advice import Plan, PlanPhase
 from ..at import at
 from ..clusters import Introduction, Peer, PeerFlag
 from ..identity import NodeId
@@ -55,7 +55,7 @@ def connect(situation: Situation) -> Plan | None:
             why="servers do not know each other at their present addresses",
             stages=(tuple(steps),),
             blocked=tuple(blocked),
-            phase=Phase.HEALING if situation.observed.formed else Phase.CREATING,
+            phase=PlanPhase.HEALING if situation.observed.formed else PlanPhase.CREATING,
             urgent=True,
             again_after=0.1,
         )
@@ -67,7 +67,7 @@ def connect(situation: Situation) -> Plan | None:
     return Plan(
         rule="connect",
         blocked=tuple(blocked),
-        phase=Phase.HEALING if situation.observed.formed else Phase.CREATING,
+        phase=PlanPhase.HEALING if situation.observed.formed else PlanPhase.CREATING,
         again_after=again,
     )
 

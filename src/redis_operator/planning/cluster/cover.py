@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from ...redis.slots import NO_SLOTS, SlotSet, even_shares
-from ..advice import Loss, Phase, Plan
+from ..advice import Loss, Plan, PlanPhase
 from ..at import at
 from ..clusters import Counted
 from ..identity import NodeId
@@ -37,14 +37,14 @@ def cover(situation: Situation) -> Plan | None:
             rule="cover",
             blocked=(f"slots {missing} have no owner", *unsure),
             count_strays_on=situation.to_count,
-            phase=Phase.HEALING,
+            phase=PlanPhase.HEALING,
             final=True,
         )
     steps = _to_their_holders(situation, missing)
     if steps:
         why = "slots without an owner go back to the server that has their keys"
         return _first(situation, steps) or Plan(
-            rule="cover", why=why, stages=(steps,), phase=Phase.HEALING
+            rule="cover", why=why, stages=(steps,), phase=PlanPhase.HEALING
         )
     if not situation.observed.formed:
         return None
@@ -52,7 +52,7 @@ def cover(situation: Situation) -> Plan | None:
     given_up = missing if wanted.start_empty else missing & wanted.accepted_loss
     if given_up:
         return _start_empty(situation, missing, given_up)
-    return Plan(rule="cover", losses=(Loss(slots=missing, why=_GONE),), phase=Phase.HEALING)
+    return Plan(rule="cover", losses=(Loss(slots=missing, why=_GONE),), phase=PlanPhase.HEALING)
 
 
 def _on_their_way(situation: Situation) -> SlotSet:
@@ -84,7 +84,7 @@ def _first(situation: Situation, steps: Iterable[AssignSlots]) -> Plan | None:
         return None
     pods = ", ".join(sorted({step.node.pod for step in mistaken}))
     why = f"{pods} must learn that the owner of some slots has given them up"
-    return Plan(rule="cover", why=why, stages=(mistaken,), phase=Phase.HEALING)
+    return Plan(rule="cover", why=why, stages=(mistaken,), phase=PlanPhase.HEALING)
 
 
 def _to_their_holders(situation: Situation, missing: SlotSet) -> tuple[AssignSlots, ...]:
@@ -120,14 +120,14 @@ def _start_empty(situation: Situation, missing: SlotSet, given_up: SlotSet) -> P
             rule="cover",
             blocked=(f"slots {missing} have no owner and no shard has a server to take them",),
             losses=losses,
-            phase=Phase.HEALING,
+            phase=PlanPhase.HEALING,
         )
     return _first(situation, steps) or Plan(
         rule="cover",
         why=f"slots {given_up} lost every copy of their data and are assigned to empty servers",
         stages=(tuple(steps),),
         losses=losses,
-        phase=Phase.HEALING,
+        phase=PlanPhase.HEALING,
     )
 
 

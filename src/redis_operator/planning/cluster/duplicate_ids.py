@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..advice import Phase, Plan
+from ..advice import Plan, PlanPhase
 from ..at import at
 from ..identity import NodeId
 from ..observed import Seen
@@ -40,9 +40,9 @@ def duplicate_ids(situation: Situation) -> Plan | None:
             why="an empty pod has the identity of another one",
             stages=(tuple(steps),),
             blocked=tuple(blocked),
-            phase=Phase.HEALING,
+            phase=PlanPhase.HEALING,
         )
-    return Plan(rule="duplicate_ids", blocked=tuple(blocked), phase=Phase.HEALING)
+    return Plan(rule="duplicate_ids", blocked=tuple(blocked), phase=PlanPhase.HEALING)
 
 
 def _resettable(situation: Situation, node: NodeId, pair: Sequence[Seen]) -> Seen | None:

@@ -217,8 +217,8 @@ def _silent_siblings(situation: Situation, primary: NodeId) -> list[Unreachable]
             for i in ids
             for voter in situation.seen
         )
-        home = {f.pod.shard for f in situation.replicas_of(primary)}
-        if follows or (not ids and node.pod.shard in home):
+        shards = {f.pod.shard for f in situation.replicas_of(primary)}
+        if follows or (not ids and node.pod.shard in shards):
             suspects.append(node)
     return suspects
 

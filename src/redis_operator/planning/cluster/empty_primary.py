@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..advice import Phase, Plan
+from ..advice import Plan, PlanPhase
 from ..at import at
 from ..fence import Fence
 from ..observed import Seen
@@ -28,7 +28,7 @@ def empty_primary(situation: Situation) -> Plan | None:
             return Plan(
                 rule="empty_primary",
                 blocked=(f"{node.pod.name} restarted empty and no majority can elect a replica",),
-                phase=Phase.HEALING,
+                phase=PlanPhase.HEALING,
             )
         top = max(holders, key=lambda r: (r.replication.offset, r.keys, r.id))
         step = Failover(
@@ -43,7 +43,7 @@ def empty_primary(situation: Situation) -> Plan | None:
             rule="empty_primary",
             why=f"{node.pod.name} restarted empty; {top.pod.name} still holds {top.keys} keys",
             stages=((step,),),
-            phase=Phase.HEALING,
+            phase=PlanPhase.HEALING,
             urgent=True,
         )
     return None

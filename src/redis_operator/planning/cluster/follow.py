@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..actions import Action
-from ..advice import Phase, Plan
+from ..advice import Plan, PlanPhase
 from ..at import at
 from ..clusters import Counted
 from ..identity import NodeId
@@ -46,7 +46,7 @@ def follow(situation: Situation) -> Plan | None:
             else "a replica copies another shard's primary",
             stages=(steps,),
             blocked=tuple(blocked),
-            phase=Phase.HEALING if situation.observed.formed else Phase.CREATING,
+            phase=PlanPhase.HEALING if situation.observed.formed else PlanPhase.CREATING,
             again_after=0.05,
         )
     if not blocked:
@@ -54,7 +54,7 @@ def follow(situation: Situation) -> Plan | None:
     return Plan(
         rule="follow",
         blocked=tuple(blocked),
-        phase=Phase.HEALING,
+        phase=PlanPhase.HEALING,
         count_strays_on=situation.to_count if any(not n.slots for n in situation.uncounted) else (),
     )
 

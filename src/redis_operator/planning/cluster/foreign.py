@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..actions import Action
-from ..advice import Phase, Plan
+from ..advice import Plan, PlanPhase
 from ..at import at
 from ..clusters import Peer
 from ..identity import NodeId
@@ -41,7 +41,9 @@ def foreign(situation: Situation) -> Plan | None:
         steps += [Forget(node=at(server), id=node) for server in knowing]
     if not steps:
         return (
-            Plan(rule="foreign", blocked=tuple(blocked), phase=Phase.HEALING) if blocked else None
+            Plan(rule="foreign", blocked=tuple(blocked), phase=PlanPhase.HEALING)
+            if blocked
+            else None
         )
     return Plan(
         rule="foreign",
@@ -50,7 +52,7 @@ def foreign(situation: Situation) -> Plan | None:
         else "servers are linked with nodes whose pods were removed",
         stages=(tuple(steps),),
         blocked=tuple(blocked),
-        phase=Phase.HEALING if strange or blocked else Phase.SCALING,
+        phase=PlanPhase.HEALING if strange or blocked else PlanPhase.SCALING,
         routine=not strange and not blocked,
     )
 

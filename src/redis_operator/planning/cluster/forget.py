@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...redis.slots import NO_SLOTS, SlotSet
 from ..actions import Action
-from ..advice import Phase, Plan
+from ..advice import Plan, PlanPhase
 from ..at import at
 from ..clusters import Peer
 from ..identity import NodeId
@@ -44,7 +44,7 @@ def forget(situation: Situation) -> Plan | None:
         rule="forget",
         why="the cluster still knows nodes whose pods are gone",
         stages=(tuple(steps),),
-        phase=Phase.READY,
+        phase=PlanPhase.READY,
     )
 
 

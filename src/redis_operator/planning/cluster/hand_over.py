@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..advice import Phase, Plan
+from ..advice import Plan, PlanPhase
 from ..at import at
 from ..fence import Fence
 from ..observed import Seen
@@ -21,7 +21,7 @@ def hand_over(
     *,
     rule: str,
     why: str,
-    phase: Phase,
+    phase: PlanPhase,
     among: Iterable[Seen],
 ) -> Plan:
     """Promote the best of the given replicas, or say why none can be promoted. I5, I6

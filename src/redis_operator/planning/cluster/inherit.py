@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..advice import Phase, Plan
+from ..advice import Plan, PlanPhase
 from ..at import at
 from .actions import InheritSlots
 from .election import successor
@@ -35,5 +35,5 @@ def inherit(situation: Situation) -> Plan | None:
         rule="inherit",
         why=f"{names} took over from a primary that had just got slots, and holds their keys",
         stages=(tuple(steps),),
-        phase=Phase.HEALING,
+        phase=PlanPhase.HEALING,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..actions import Action, DeleteWorkload
-from ..advice import Phase, Plan
+from ..advice import Plan, PlanPhase
 from ..at import at
 from ..common.saving import unsaved
 from ..observed import Seen
@@ -30,7 +30,7 @@ def leave(situation: Situation) -> Plan | None:
             return Plan(
                 rule="leave",
                 blocked=messages,
-                phase=Phase.SCALING,
+                phase=PlanPhase.SCALING,
                 count_strays_on=situation.to_count if holding else (),
             )
         stages = [_forget_all(situation, workload.shard)]
@@ -39,7 +39,7 @@ def leave(situation: Situation) -> Plan | None:
             rule="leave",
             why=f"shard {workload.shard} owns no slots and is not in the spec",
             stages=tuple(stage for stage in stages if stage),
-            phase=Phase.SCALING,
+            phase=PlanPhase.SCALING,
         )
     return None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...redis.slots import NO_SLOTS, SlotSet
 from ..actions import Action
-from ..advice import Loss, Phase, Plan
+from ..advice import Loss, Plan, PlanPhase
 from ..at import at
 from ..clusters import Peer
 from ..identity import NodeId
@@ -35,13 +35,13 @@ def lost(situation: Situation) -> Plan | None:
         for node, slots in gone.items()
     )
     if not accepted:
-        return Plan(rule="lost", losses=losses, phase=Phase.HEALING)
+        return Plan(rule="lost", losses=losses, phase=PlanPhase.HEALING)
     return Plan(
         rule="lost",
         why=f"slots {_union(accepted)} lost every copy of their data and are started empty",
         stages=_give_up(situation, accepted),
         losses=losses,
-        phase=Phase.HEALING,
+        phase=PlanPhase.HEALING,
         again_after=0.05,
     )
 

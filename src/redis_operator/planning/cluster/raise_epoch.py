@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..advice import Phase, Plan
+from ..advice import Plan, PlanPhase
 from ..at import at
 from ..clusters import PeerFlag
 from ..identity import NodeId, Role
@@ -36,7 +36,7 @@ def raise_epoch(situation: Situation) -> Plan | None:
             why=f"{voter.pod.name} shares epoch {voter.config_epoch} with "
             f"{situation.name_of(other)}, which does not respond",
             stages=((step,),),
-            phase=Phase.HEALING,
+            phase=PlanPhase.HEALING,
             urgent=True,
         )
     return None
@@ -58,11 +58,11 @@ def convince(situation: Situation) -> Plan | None:
         return Plan(
             rule="convince",
             blocked=(text,),
-            phase=Phase.HEALING,
+            phase=PlanPhase.HEALING,
             count_strays_on=situation.to_count,
         )
     step = RaiseEpoch(node=at(owner), epoch=owner.config_epoch, slots=owner.slots)
-    return Plan(rule="convince", why=str(found), stages=((step,),), phase=Phase.HEALING)
+    return Plan(rule="convince", why=str(found), stages=((step,),), phase=PlanPhase.HEALING)
 
 
 def _epochs_of_the_absent(situation: Situation) -> dict[int, NodeId]:

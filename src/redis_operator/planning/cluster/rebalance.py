@@ -7,23 +7,23 @@ from itertools import chain
 from ...redis.slots import (
     NO_SLOTS,
     SLOTS,
-    Cut,
     SlotMove,
     SlotSet,
+    SlotShare,
     even_shares,
     fewest_moves,
     slot_targets,
 )
 from ...redis.weights import SlotWeights
 from ..actions import Action
-from ..advice import Phase, Plan
+from ..advice import Plan, PlanPhase
 from ..at import at
 from ..clusters import Moving, NotCounted, NotWeighed, Weighed
 from ..gates import can_copy
 from ..identity import NodeId
 from ..observed import Seen
 from .actions import MoveSlots, StopMoving
-from .settled import unrest
+from .settled import unsettled
 from .situation import Situation
 
 __all__ = ["rebalance"]
@@ -65,14 +65,14 @@ def rebalance(situation: Situation) -> Plan | None:
         rule="rebalance",
         why=f"{total} slots move so that {situation.wanted.shards} shards have even shares",
         stages=(steps,),
-        phase=Phase.SCALING,
+        phase=PlanPhase.SCALING,
     )
 
 
 def _waiting(reason: str, *, count_strays_on: tuple[str, ...] = ()) -> Plan:
-    told = (f"slots wait to move: {reason}",)
+    blocked = (f"slots wait to move: {reason}",)
     return Plan(
-        rule="rebalance", blocked=told, phase=Phase.SCALING, count_strays_on=count_strays_on
+        rule="rebalance", blocked=blocked, phase=PlanPhase.SCALING, count_strays_on=count_strays_on
     )
 
 
@@ -87,10 +87,14 @@ def _unweighed(situation: Situation) -> bool:
 def _weights(situation: Situation) -> SlotWeights | None:
     """The weight of each slot, or None unless all servers report the same measure of it."""
     found = [node.weighed for node in situation.voters if node.keys]
-    told = [weighed for weighed in found if isinstance(weighed, Weighed)]
-    if not told or len(told) < len(found) or len({weighed.unit for weighed in told}) > 1:
+    measured = [weighed for weighed in found if isinstance(weighed, Weighed)]
+    if (
+        not measured
+        or len(measured) < len(found)
+        or len({weighed.unit for weighed in measured}) > 1
+    ):
         return None
-    return SlotWeights(chain.from_iterable(weighed.by_slot for weighed in told))
+    return SlotWeights(chain.from_iterable(weighed.by_slot for weighed in measured))
 
 
 def _moves(situation: Situation, weights: SlotWeights | None = None) -> tuple[SlotMove, ...]:
@@ -110,7 +114,7 @@ def _moves(situation: Situation, weights: SlotWeights | None = None) -> tuple[Sl
     return fewest_moves(owned, targets, lambda cut: _by_weight(cut, targets, weights))
 
 
-def _by_weight(cut: Cut, targets: dict[str, int], weights: SlotWeights) -> SlotSet:
+def _by_weight(cut: SlotShare, targets: dict[str, int], weights: SlotWeights) -> SlotSet:
     """The slots of a cut that bring both ends nearest to their share of the total weight."""
 
     def due(node: str) -> float:
@@ -134,7 +138,7 @@ def _targets(situation: Situation) -> list[int]:
 
 
 def _limitation(situation: Situation, moves: tuple[SlotMove, ...]) -> str | None:
-    reason = unrest(situation)
+    reason = unsettled(situation)
     if reason:
         return reason
     if situation.wanted.backup:
@@ -196,7 +200,7 @@ def _under_way(situation: Situation, moves: tuple[SlotMove, ...]) -> Plan:
         why="the plan for slots that are being migrated has changed" if stops else "",
         stages=(tuple(stops),) if stops else (),
         blocked=tuple(notes),
-        phase=Phase.SCALING,
+        phase=PlanPhase.SCALING,
     )
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..advice import Phase, Plan
+from ..advice import Plan, PlanPhase
 from .hand_over import hand_over
-from .settled import unrest
+from .settled import unsettled
 from .situation import Situation
 
 __all__ = ["relocate_primary"]
@@ -19,19 +19,19 @@ def relocate_primary(situation: Situation) -> Plan | None:
         node = situation.by_id.get(leader)
         if node is None or node.pod.shard == shard or leader not in situation.owned:
             continue
-        reason = unrest(situation)
+        reason = unsettled(situation)
         if reason:
             return Plan(
                 rule="relocate_primary",
                 blocked=(f"the primary of shard {shard} is in {node.pod.name}; {reason}",),
-                phase=Phase.HEALING,
+                phase=PlanPhase.HEALING,
             )
         return hand_over(
             situation,
             node,
             rule="relocate_primary",
             why=f"the primary of shard {shard} is in another shard's pod, {node.pod.name}",
-            phase=Phase.HEALING,
+            phase=PlanPhase.HEALING,
             among=[r for r in situation.replicas_of(leader) if r.pod.shard == shard],
         )
     return None

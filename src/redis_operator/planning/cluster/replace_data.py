@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...redis.slots import ALL_SLOTS, NO_SLOTS
 from ..actions import DiscardData
-from ..advice import Phase, Plan
+from ..advice import Plan, PlanPhase
 from ..at import at
 from ..identity import NodeId
 from ..observed import Seen, Unreachable
@@ -47,10 +47,12 @@ def replace_data(situation: Situation) -> Plan | None:
             f"{data_holder.pod.name} holds the data, and it copies them again",
             stages=((step,),),
             blocked=tuple(blocked),
-            phase=Phase.HEALING,
+            phase=PlanPhase.HEALING,
         )
     return (
-        Plan(rule="replace_data", blocked=tuple(blocked), phase=Phase.HEALING) if blocked else None
+        Plan(rule="replace_data", blocked=tuple(blocked), phase=PlanPhase.HEALING)
+        if blocked
+        else None
     )
 
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from ...redis.slots import NO_SLOTS, SlotSet
 from ..actions import Action
-from ..advice import Phase, Plan
+from ..advice import Plan, PlanPhase
 from ..at import at
 from ..clusters import Counted
 from ..identity import NodeId
@@ -47,10 +47,10 @@ def rescue(situation: Situation) -> Plan | None:
             why="keys are on servers that do not own their slots",
             stages=(steps,),
             blocked=tuple(blocked),
-            phase=Phase.HEALING,
+            phase=PlanPhase.HEALING,
             count_strays_on=situation.key_holders,  # to see whether all keys have arrived
         )
-    return Plan(rule="rescue", blocked=tuple(blocked), phase=Phase.HEALING) if blocked else None
+    return Plan(rule="rescue", blocked=tuple(blocked), phase=PlanPhase.HEALING) if blocked else None
 
 
 def _disjoint(

@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from ...redis.slots import NO_SLOTS, SlotSet
 from ..actions import Action
-from ..advice import Phase, Plan
+from ..advice import Plan, PlanPhase
 from ..at import at
 from ..clusters import Counted, OpenSlot, SlotState
 from ..identity import NodeId
@@ -50,7 +50,7 @@ def settle(situation: Situation) -> Plan | None:
         why="slots were left open by an unfinished migration" if steps else "",
         stages=(steps,) if steps else (),
         blocked=tuple(blocked),
-        phase=Phase.HEALING,
+        phase=PlanPhase.HEALING,
         # After a close or a finish every server may hold keys that were left behind.
         count_strays_on=situation.key_holders if steps else situation.to_count,
     )

@@ -10,10 +10,10 @@ from .election import unsynced
 from .misbelief import misbelief
 from .situation import Situation
 
-__all__ = ["shard_unrest", "unrest"]
+__all__ = ["unsettled", "unsettled_shard"]
 
 
-def unrest(situation: Situation) -> str | None:
+def unsettled(situation: Situation) -> str | None:
     """Why no planned change may start now, or None. I5, I6, I8, I14
 
     `cluster_state:ok` is not health: open slots, links in both directions, replicas, epochs and the
@@ -25,13 +25,13 @@ def unrest(situation: Situation) -> str | None:
         if reason:
             return reason
     for shard in range(situation.wanted.shards):
-        reason = shard_unrest(situation, shard)
+        reason = unsettled_shard(situation, shard)
         if reason:
             return reason
     return None
 
 
-def shard_unrest(situation: Situation, shard: int) -> str | None:
+def unsettled_shard(situation: Situation, shard: int) -> str | None:
     """Why one shard's pods are not all in place and in sync, or None."""
     leader = situation.by_id.get(situation.leaders.get(shard, NodeId("")))
     if leader is None:
@@ -42,7 +42,7 @@ def shard_unrest(situation: Situation, shard: int) -> str | None:
     for node in situation.pods_of(shard):
         if situation.leaving(node.pod) and not (isinstance(node, Seen) and node.slots):
             continue  # it does not count any more: it may be removed in whatever state it is
-        reason = _pod_unrest(node) or _out_of_place(situation, node, leader)
+        reason = _unsettled_pod(node) or _out_of_place(situation, node, leader)
         if reason:
             return reason
     return None
@@ -60,7 +60,7 @@ def _missing(situation: Situation, shard: int) -> str | None:
     return f"{gone} does not exist yet{why}" if gone else None
 
 
-def _pod_unrest(node: Node) -> str | None:
+def _unsettled_pod(node: Node) -> str | None:
     name = node.pod.name
     if isinstance(node, Unreachable):
         return f"{name} does not respond: {node.pod.waiting or node.error}"

@@ -97,7 +97,7 @@ class Situation(Topology):
         Views of several servers that are equal may be listed once.
         """
         own = set(self.by_id) | self.duplicate_ids | set(self.identities)
-        return {node: said for node, said in sorted(self.views.about.items()) if node not in own}
+        return {node: views for node, views in sorted(self.views.about.items()) if node not in own}
 
     def pod_of(self, node: NodeId) -> Pod | None:
         """The pod that a node runs in, as far as that is known."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import cached_property
 
 from ...redis.slots import ALL_SLOTS, NO_SLOTS, SlotSet
-from ..advice import Phase, Plan
+from ..advice import Plan, PlanPhase
 from ..identity import NodeId, Role
 from ..observed import Seen, Unreachable
 from .election import unsynced
 from .hand_over import hand_over
-from .settled import shard_unrest, unrest
+from .settled import unsettled, unsettled_shard
 from .situation import Situation
 
 __all__ = ["ClusterTopology"]
@@ -43,7 +43,7 @@ class ClusterTopology(Situation):
         return unsynced(replica, primary)
 
     def hand_over(
-        self, leader: Seen, *, rule: str, why: str, phase: Phase, among: list[Seen]
+        self, leader: Seen, *, rule: str, why: str, phase: PlanPhase, among: list[Seen]
     ) -> Plan:
         """Promote the best of some replicas with `CLUSTER FAILOVER`. I5, I6"""
         return hand_over(self, leader, rule=rule, why=why, phase=phase, among=among)
@@ -78,11 +78,11 @@ class ClusterTopology(Situation):
 
     def unsettled(self) -> str | None:
         """Why no planned change may start now, or None. I5, I6, I8, I14"""
-        return unrest(self)
+        return unsettled(self)
 
     def group_unsettled(self, group: int) -> str | None:
         """Why one shard's pods are not all in place and in sync, or None."""
-        return shard_unrest(self, group)
+        return unsettled_shard(self, group)
 
     @cached_property
     def covered(self) -> SlotSet:

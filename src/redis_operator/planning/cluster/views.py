@@ -69,11 +69,11 @@ class Views:
         usual = {id(peer): node for node, peer in self.usual.items()}
         everything = set(usual)
         for viewer in viewers:
-            said = set(map(id, viewer.peers))
+            listed = set(map(id, viewer.peers))
             own: dict[NodeId, Peer | None] = dict.fromkeys(
-                map(usual.__getitem__, everything - said)
+                map(usual.__getitem__, everything - listed)
             )
-            odd = said - everything
+            odd = listed - everything
             if odd:
                 own.update((peer.id, peer) for peer in viewer.peers if id(peer) in odd)
             self.unusual[viewer.pod.uid] = own
@@ -86,7 +86,7 @@ def _typical(viewers: Sequence[Seen]) -> list[Seen]:
     more.
     """
     few = viewers[:: max(1, len(viewers) // _CANDIDATES)]
-    said = [set(map(id, viewer.peers)) for viewer in few]
-    shared = [sum(len(one & two) for two in said) for one in said]
+    listed = [set(map(id, viewer.peers)) for viewer in few]
+    shared = [sum(len(one & two) for two in listed) for one in listed]
     best = sorted(range(len(few)), key=lambda place: -shared[place])
     return [few[place] for place in best[:2]]

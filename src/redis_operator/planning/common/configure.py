@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...redis.config import equivalent
 from ..actions import ConfigSet
-from ..advice import Phase, Plan, Wanted
+from ..advice import Plan, PlanPhase, Wanted
 from ..at import at
 from ..observed import Observed, Seen, Spelling
 from ..sizes import lowered_too_far, must_wait_for_memory
@@ -31,7 +31,9 @@ def configure(situation: Topology) -> Plan | None:
         return _waiting(situation, unsettable)
     forming = situation.forming
     if forming:
-        return Plan(rule="configure", blocked=(forming,), phase=Phase.CREATING, again_after=0.05)
+        return Plan(
+            rule="configure", blocked=(forming,), phase=PlanPhase.CREATING, again_after=0.05
+        )
     first = min(nodes, key=lambda n: (n.is_primary, n.pod.shard, n.pod.ordinal))
     rest = [node for node in nodes if node is not first]
     names = sorted({name for node in nodes for name, _ in differing[node.id]})
@@ -44,7 +46,7 @@ def configure(situation: Topology) -> Plan | None:
         why=f"setting {', '.join(names)} to what the spec says on {len(nodes)} servers",
         stages=tuple(stage for stage in stages if stage),
         blocked=unsettable,
-        phase=Phase.UPDATING if any(node.keys for node in nodes) else Phase.CREATING,
+        phase=PlanPhase.UPDATING if any(node.keys for node in nodes) else PlanPhase.CREATING,
     )
 
 
@@ -56,7 +58,7 @@ def _waiting(situation: Topology, unsettable: tuple[str, ...]) -> Plan | None:
     if not blocked:
         return None
     again = 1.0 if reason else None
-    return Plan(rule="configure", blocked=blocked, phase=Phase.UPDATING, again_after=again)
+    return Plan(rule="configure", blocked=blocked, phase=PlanPhase.UPDATING, again_after=again)
 
 
 def unpersisted(wanted: Wanted, observed: Observed) -> str | None:

@@ -6,7 +6,7 @@ when its clients cannot connect, when its data is saved, and when a worker may r
 
 from __future__ import annotations
 
-from ..advice import Phase, Plan
+from ..advice import Plan, PlanPhase
 from ..sources import Filling
 from ..topology import Topology
 
@@ -32,7 +32,7 @@ def fill(situation: Topology) -> Plan | None:
     return Plan(
         rule="fill",
         blocked=(message,),
-        phase=Phase.UPDATING if filling.restore else Phase.CREATING,
+        phase=PlanPhase.UPDATING if filling.restore else PlanPhase.CREATING,
         final=True,
         again_after=waits if reason is not None else _RECORD_SECONDS,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..advice import ACCEPT_LOSS, Phase, Plan
+from ..advice import ACCEPT_LOSS, Plan, PlanPhase
 from ..at import at
 from ..copies import Hindrance, address, behind, hindrance, is_linked, unrecordable
 from ..failover.actions import Follow, FollowSource, Promote
@@ -52,19 +52,19 @@ def _too_late(topology: OneGroup) -> Plan | None:
             f"backup {source.backup} is not restored: the database has data of its own, which "
             "would be lost; remove spec.bootstrap.fromBackup, or create another database"
         )
-        return Plan(rule=_RULE, blocked=(reason,), phase=Phase.CREATING)
+        return Plan(rule=_RULE, blocked=(reason,), phase=PlanPhase.CREATING)
     reason = (
         f"{source.place} is not followed: the database has data of its own, which would be lost; "
         "remove spec.bootstrap.fromRedis"
     )
-    phase = Phase.HEALING if topology.observed.formed else Phase.CREATING
+    phase = PlanPhase.HEALING if topology.observed.formed else PlanPhase.CREATING
     return Plan(rule=_RULE, blocked=(reason,), phase=phase)
 
 
 def _wait(topology: OneGroup, reason: str, again: float = _RECORD_SECONDS) -> Plan:
     message = topology.copy.message if topology.copy is not None else ""
     texts = tuple(text for text in dict.fromkeys((reason, message)) if text)
-    return Plan(rule=_RULE, blocked=texts, phase=Phase.FOLLOWING, final=True, again_after=again)
+    return Plan(rule=_RULE, blocked=texts, phase=PlanPhase.FOLLOWING, final=True, again_after=again)
 
 
 def _following(topology: OneGroup) -> Plan | None:
@@ -84,7 +84,7 @@ def _following(topology: OneGroup) -> Plan | None:
             node=at(head), host=source.host, port=source.port, follows=head.replication.follows
         )
         why = f"{head.pod.name} must follow {source.place}"
-        return Plan(rule=_RULE, why=why, stages=((step,),), phase=Phase.FOLLOWING)
+        return Plan(rule=_RULE, why=why, stages=((step,),), phase=PlanPhase.FOLLOWING)
     apart = [
         n
         for n in able
@@ -102,7 +102,7 @@ def _following(topology: OneGroup) -> Plan | None:
         for node in apart
     )
     why = f"{names} must follow {head.pod.name}, which follows {source.place}"
-    return Plan(rule=_RULE, why=why, stages=(steps,), phase=Phase.FOLLOWING)
+    return Plan(rule=_RULE, why=why, stages=(steps,), phase=PlanPhase.FOLLOWING)
 
 
 def _first(able: list[Seen]) -> Seen | None:
@@ -142,7 +142,7 @@ def _promotion(topology: OneGroup) -> Plan | None:
         return Plan(
             rule=_RULE,
             blocked=(message,),
-            phase=Phase.FOLLOWING,
+            phase=PlanPhase.FOLLOWING,
             final=True,
             again_after=_SOON_SECONDS,
         )
@@ -165,7 +165,7 @@ def _promotion(topology: OneGroup) -> Plan | None:
         else f"spec.bootstrap.fromRedis was removed; {head.pod.name} has the data of {place} and "
         "becomes the primary",
         stages=((step,), after) if after else ((step,),),
-        phase=Phase.FOLLOWING,
+        phase=PlanPhase.FOLLOWING,
     )
 
 

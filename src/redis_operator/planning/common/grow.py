@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..actions import GrowVolume
-from ..advice import Phase, Plan
+from ..advice import Plan, PlanPhase
 from ..observed import Volume
 from ..topology import Topology
 
@@ -25,7 +25,7 @@ def grow(situation: Topology) -> Plan | None:
     waiting = [v for v in volumes if v.capacity < v.requested and not v.needs_restart]
     if waiting:
         blocked = (f"{waiting[0].name} is being resized to {waiting[0].requested} bytes",)
-        return Plan(rule="grow", blocked=blocked, phase=Phase.UPDATING)
+        return Plan(rule="grow", blocked=blocked, phase=PlanPhase.UPDATING)
     fixed = [volume for volume in small if volume.expandable is False]
     if fixed:
         blocked = (
@@ -37,7 +37,7 @@ def grow(situation: Topology) -> Plan | None:
         rule="grow",
         why=f"{first.name} has {first.requested} bytes and needs {size}",
         stages=((GrowVolume(claim=first.name, uid=first.uid, size=size),),),
-        phase=Phase.UPDATING,
+        phase=PlanPhase.UPDATING,
     )
 
 
@@ -50,4 +50,4 @@ def _offline(volumes: list[Volume]) -> Plan | None:
         f"the volumes of {pods} were expanded and their file systems grow when the pods are "
         "started again: recreate them one by one, replicas first"
     )
-    return Plan(rule="grow", blocked=(reason,), phase=Phase.UPDATING)
+    return Plan(rule="grow", blocked=(reason,), phase=PlanPhase.UPDATING)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..actions import ScaleWorkload
-from ..advice import ACCEPT_LOSS, Phase, Plan
+from ..advice import ACCEPT_LOSS, Plan, PlanPhase
 from ..topology import Topology
 from .saving import unsaved
 
@@ -32,12 +32,12 @@ def hibernate(situation: Topology) -> Plan | None:
             rule="hibernate",
             why="spec.hibernate is set: data, secrets and services stay, pods end",
             stages=(steps,),
-            phase=Phase.HIBERNATED,
+            phase=PlanPhase.HIBERNATED,
             final=True,
         )
     left = len(situation.observed.nodes) + len(situation.observed.sentinels)
     waiting = (f"{left} pods are still ending",) if left else ()
-    return Plan(rule="hibernate", blocked=waiting, phase=Phase.HIBERNATED, final=True)
+    return Plan(rule="hibernate", blocked=waiting, phase=PlanPhase.HIBERNATED, final=True)
 
 
 def _limitation(situation: Topology) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..actions import ScaleWorkload
-from ..advice import Phase, Plan
+from ..advice import Plan, PlanPhase
 from ..topology import Topology
 
 __all__ = ["pods"]
@@ -31,5 +31,5 @@ def pods(situation: Topology) -> Plan | None:
         rule="pods",
         why=f"fewer than {want} pods: StatefulSet {names}",
         stages=(steps,),
-        phase=Phase.SCALING if situation.observed.formed else Phase.CREATING,
+        phase=PlanPhase.SCALING if situation.observed.formed else PlanPhase.CREATING,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..actions import ResizePod
-from ..advice import Phase, Plan
+from ..advice import Plan, PlanPhase
 from ..observed import Node, Pod, Seen
 from ..sizes import lowered_too_far
 from ..topology import Topology
@@ -25,12 +25,12 @@ def resize(situation: Topology) -> Plan | None:
     waiting = [n.pod for n in situation.observed.nodes if n.pod.resizing and not _stuck(n.pod)]
     if waiting:
         message = f"{waiting[0].name} is being resized: {waiting[0].resizing}"
-        return Plan(rule="resize", blocked=(message,), phase=Phase.UPDATING, again_after=1.0)
+        return Plan(rule="resize", blocked=(message,), phase=PlanPhase.UPDATING, again_after=1.0)
     if not differing:
         return None
     reason = lowered_too_far(situation.wanted, situation.observed)
     if reason:
-        return Plan(rule="resize", blocked=(reason,), phase=Phase.UPDATING)
+        return Plan(rule="resize", blocked=(reason,), phase=PlanPhase.UPDATING)
     first = min(differing, key=_order)
     workload = situation.workload(first.pod.shard)
     assert workload is not None
@@ -40,7 +40,7 @@ def resize(situation: Topology) -> Plan | None:
         rule="resize",
         why=f"{count}; {first.pod.name} gets them while it runs",
         stages=((step,),),
-        phase=Phase.UPDATING,
+        phase=PlanPhase.UPDATING,
     )
 
 

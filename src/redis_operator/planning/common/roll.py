@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..actions import DeletePod
-from ..advice import ACCEPT_LOSS, Phase, Plan
+from ..advice import ACCEPT_LOSS, Plan, PlanPhase
 from ..gates import limitation as version_limitation
 from ..identity import Role
 from ..observed import Node, Pod, Seen, Unreachable
@@ -33,17 +33,20 @@ def roll(situation: Topology) -> Plan | None:
     count = f"{len(old)} pods are of an old revision{_refused_writes(situation)}"
     reason = _refused(situation)
     if reason:
-        return Plan(rule="roll", blocked=(f"{count}; {reason}",), phase=Phase.UPDATING)
+        return Plan(rule="roll", blocked=(f"{count}; {reason}",), phase=PlanPhase.UPDATING)
     stuck = [node for node in old if is_stuck(situation, node)]
     if stuck and not _unproven(situation):
         return _replace(situation, [stuck[0]], f"{count}; {stuck[0].pod.name} does not run")
     failing = _failing(situation) or _falling_behind(situation)
     if failing:
-        return Plan(rule="roll", blocked=(f"{count}; {failing}",), phase=Phase.UPDATING)
+        return Plan(rule="roll", blocked=(f"{count}; {failing}",), phase=PlanPhase.UPDATING)
     replicas = _replicas_to_go(situation, old)
     if isinstance(replicas, str):
         return Plan(
-            rule="roll", blocked=(f"{count}; {replicas}",), phase=Phase.UPDATING, again_after=0.5
+            rule="roll",
+            blocked=(f"{count}; {replicas}",),
+            phase=PlanPhase.UPDATING,
+            again_after=0.5,
         )
     if replicas:
         return _replace(situation, replicas, count)
@@ -180,13 +183,13 @@ def _primary(situation: Topology, old: list[Node], count: str) -> Plan:
     reason = situation.unsettled() or unsaved(situation)
     if reason:
         return Plan(
-            rule="roll", blocked=(f"{count}; {reason}",), phase=Phase.UPDATING, again_after=0.5
+            rule="roll", blocked=(f"{count}; {reason}",), phase=PlanPhase.UPDATING, again_after=0.5
         )
     primary = next(node for node in old if isinstance(node, Seen))
     fresh = _freshly_up(situation, primary.pod.shard)
     if fresh:
         return Plan(
-            rule="roll", blocked=(f"{count}; {fresh}",), phase=Phase.UPDATING, again_after=0.5
+            rule="roll", blocked=(f"{count}; {fresh}",), phase=PlanPhase.UPDATING, again_after=0.5
         )
     if not situation.holds_data(primary) and not primary.keys:
         return _replace(situation, [primary], f"{count}; {primary.pod.name} owns no slots yet")
@@ -195,7 +198,7 @@ def _primary(situation: Topology, old: list[Node], count: str) -> Plan:
             primary,
             rule="roll",
             why=count,
-            phase=Phase.UPDATING,
+            phase=PlanPhase.UPDATING,
             among=[
                 replica
                 for replica in situation.followers(primary)
@@ -219,7 +222,7 @@ def _replace(situation: Topology, nodes: list[Node], why: str) -> Plan:
     )
     names = ", ".join(step.pod for step in steps)
     return Plan(
-        rule="roll", why=f"{why}; {names} is recreated", stages=(steps,), phase=Phase.UPDATING
+        rule="roll", why=f"{why}; {names} is recreated", stages=(steps,), phase=PlanPhase.UPDATING
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..actions import ScaleWorkload
-from ..advice import Phase, Plan
+from ..advice import Plan, PlanPhase
 from ..observed import Workload
 from ..topology import Topology
 from .saving import unsaved
@@ -36,14 +36,16 @@ def _shrink_one(situation: Topology, workload: Workload, keep: int) -> Plan:
         if replica.pod.shard == workload.shard and not situation.leaving(replica.pod)
     ]
     if leader.pod.shard == workload.shard and situation.leaving(leader.pod):
-        return situation.hand_over(leader, rule="shrink", why=why, phase=Phase.SCALING, among=stay)
+        return situation.hand_over(
+            leader, rule="shrink", why=why, phase=PlanPhase.SCALING, among=stay
+        )
     if situation.wanted.replicas and all(situation.unsynced(r, leader) for r in stay):
         return _blocked(why, "no replica that stays is in sync")
     step = ScaleWorkload(
         shard=workload.shard, uid=workload.uid, from_pods=workload.pods, to_pods=keep, discard=True
     )
-    return Plan(rule="shrink", why=why, stages=((step,),), phase=Phase.SCALING)
+    return Plan(rule="shrink", why=why, stages=((step,),), phase=PlanPhase.SCALING)
 
 
 def _blocked(why: str, reason: str) -> Plan:
-    return Plan(rule="shrink", blocked=(f"{why}; {reason}",), phase=Phase.SCALING)
+    return Plan(rule="shrink", blocked=(f"{why}; {reason}",), phase=PlanPhase.SCALING)

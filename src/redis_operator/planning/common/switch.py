@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ..advice import Phase, Plan
+from ..advice import Plan, PlanPhase
 from ..observed import Seen
 from ..topology import Topology
 
@@ -34,7 +34,7 @@ def switch(situation: Topology) -> Plan | None:
         primary,
         rule="switch",
         why=f"{request.pod} was requested as primary",
-        phase=Phase.UPDATING,
+        phase=PlanPhase.UPDATING,
         among=[node],
     )
 
@@ -58,7 +58,9 @@ def drain(situation: Topology) -> Plan | None:
         if not situation.followers(node) or not (gone or among):
             continue  # no replica has a better place: the primary stays where it is
         why = f"{node.pod.name} is being deleted" if gone else f"{node.pod.node} is being drained"
-        advice = situation.hand_over(node, rule="drain", why=why, phase=Phase.UPDATING, among=among)
+        advice = situation.hand_over(
+            node, rule="drain", why=why, phase=PlanPhase.UPDATING, among=among
+        )
         if advice.stages:
             return advice
         waiting = waiting or advice
@@ -87,7 +89,7 @@ def spread(situation: Topology) -> Plan | None:
             rule="spread",
             why=f"zone {node.pod.zone} has {zones[node.pod.zone]} primaries, "
             f"{target} has {zones[target]}",
-            phase=Phase.UPDATING,
+            phase=PlanPhase.UPDATING,
             among=[r for r in situation.followers(node) if r.pod.zone == target and _may_lead(r)],
         )
         return advice if advice.stages else None

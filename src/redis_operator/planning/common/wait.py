@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..advice import Phase, Plan
+from ..advice import Plan, PlanPhase
 from ..observed import Workload
 from ..topology import Topology
 
@@ -21,7 +21,7 @@ def wait(situation: Topology) -> Plan | None:
     reason = situation.unsettled()
     if reason is None:
         return _unobserved(situation)
-    phase = Phase.HEALING if situation.observed.formed else Phase.CREATING
+    phase = PlanPhase.HEALING if situation.observed.formed else PlanPhase.CREATING
     return Plan(rule="wait", blocked=(reason,), phase=phase)
 
 
@@ -31,6 +31,6 @@ def _unobserved(situation: Topology) -> Plan | None:
     for workload in (*observed.workloads, observed.sentinel_workload):
         reason = unobserved(workload)
         if reason is not None:
-            phase = Phase.UPDATING if observed.formed else Phase.CREATING
+            phase = PlanPhase.UPDATING if observed.formed else PlanPhase.CREATING
             return Plan(rule="wait", blocked=(reason,), phase=phase)
     return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..advice import Phase, Plan
+from ..advice import Plan, PlanPhase
 from ..observed import SentinelSeen
 from .topology import FailoverTopology
 
@@ -28,7 +28,7 @@ def acquaint(topology: FailoverTopology) -> Plan | None:
     if not behind:
         return None
     formed = topology.observed.formed
-    phase = Phase.HEALING if formed else Phase.CREATING
+    phase = PlanPhase.HEALING if formed else PlanPhase.CREATING
     asked = [node for node in behind if _has_asked(topology, node)]
     if not asked:
         return Plan(rule="acquaint", phase=phase, again_after=_SOON_SECONDS)

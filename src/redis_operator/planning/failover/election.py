@@ -57,9 +57,11 @@ def best(
     first = max(holders, key=lambda node: node.replication.offset)
     if all(same_history(first, node) for node in holders):
         return _furthest(holders, led)
-    told = [n for n in holders if led and led.replication_id and _is_of(n, led.replication_id)]
-    if told:
-        return _furthest(told, led)
+    of_history = [
+        n for n in holders if led and led.replication_id and _is_of(n, led.replication_id)
+    ]
+    if of_history:
+        return _furthest(of_history, led)
     return _last_primary(holders, led, asked, elected)
 
 
@@ -82,11 +84,13 @@ def _last_primary(
     found = sorted({pod for pods in named.values() for pod in pods})
     if len(found) == 1:
         return known[found[0]]
-    told = "; ".join(f"by {sign} {' and '.join(pods)} led" for sign, pods in named.items() if pods)
+    evidence = "; ".join(
+        f"by {sign} {' and '.join(pods)} led" for sign, pods in named.items() if pods
+    )
     return Undecided(
         f"{', '.join(known)} hold data of different histories, and it is not known which are the "
-        f"database's{f' ({told})' if told else ''}: name the pod whose data is kept with the "
-        "annotation redisoperator.dev/switch-primary-to; what the others hold is then replaced"
+        f"database's{f' ({evidence})' if evidence else ''}: name the pod whose data is kept with "
+        "the annotation redisoperator.dev/switch-primary-to; what the others hold is then replaced"
     )
 
 

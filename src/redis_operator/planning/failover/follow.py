@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..advice import Phase, Plan
+from ..advice import Plan, PlanPhase
 from ..observed import Seen
 from .election import holds, same_history
 from .tails import tail
@@ -29,7 +29,7 @@ def follow(topology: FailoverTopology) -> Plan | None:
     ]
     if not apart:
         return None
-    phase = Phase.HEALING if topology.observed.formed else Phase.CREATING
+    phase = PlanPhase.HEALING if topology.observed.formed else PlanPhase.CREATING
     if topology.election:
         return Plan(rule="follow", blocked=(topology.election,), phase=phase, again_after=0.2)
     reasons = tuple(reason for node in apart if (reason := limitation(node, primary)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..advice import Phase, Plan
+from ..advice import Plan, PlanPhase
 from ..at import at
 from ..observed import SentinelSeen
 from .actions import ResetSentinel
@@ -54,7 +54,7 @@ def _reset(topology: FailoverTopology, node: SentinelSeen, rule: str, gone: list
         rule=rule,
         why=f"{node.pod.name} counts {', '.join(gone)}, which have no pod any more",
         stages=((step,),),
-        phase=Phase.UPDATING,
+        phase=PlanPhase.UPDATING,
         urgent=True,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..advice import Phase, Plan
+from ..advice import Plan, PlanPhase
 from ..at import at
 from ..observed import SentinelSeen
 from .actions import Introduce
@@ -47,7 +47,7 @@ def introduce(topology: FailoverTopology) -> Plan | None:
         rule="introduce",
         why="; ".join(messages),
         stages=(steps,),
-        phase=Phase.HEALING if topology.observed.formed else Phase.CREATING,
+        phase=PlanPhase.HEALING if topology.observed.formed else PlanPhase.CREATING,
         urgent=True,
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..actions import DeleteWorkload
-from ..advice import Phase, Plan
+from ..advice import Plan, PlanPhase
 from ..common import shrink as common
 from ..common.roll import outdated
 from .topology import FailoverTopology
@@ -44,6 +44,6 @@ def dismiss_sentinels(topology: FailoverTopology) -> Plan | None:
     why = "one server is left, and mode Standalone has no sentinels"
     if len(topology.observed.nodes) > 1:
         reason = f"{len(topology.observed.nodes) - 1} servers are still ending"
-        return Plan(rule="dismiss_sentinels", blocked=(reason,), phase=Phase.SCALING)
+        return Plan(rule="dismiss_sentinels", blocked=(reason,), phase=PlanPhase.SCALING)
     step = DeleteWorkload(shard=found.shard, uid=found.uid)
-    return Plan(rule="dismiss_sentinels", why=why, stages=((step,),), phase=Phase.SCALING)
+    return Plan(rule="dismiss_sentinels", why=why, stages=((step,),), phase=PlanPhase.SCALING)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from ...redis.slots import ALL_SLOTS
-from ..advice import Loss, Phase, Plan
+from ..advice import Loss, Plan, PlanPhase
 from ..at import at
 from ..fence import Fence
 from ..identity import ServerId
@@ -61,7 +61,7 @@ def name_primary(topology: FailoverTopology) -> Plan | None:
     if isinstance(chosen, Undecided):
         blocked = (chosen.why,)
         return Plan(
-            rule="name_primary", blocked=blocked, phase=Phase.HEALING, final=True, asks=True
+            rule="name_primary", blocked=blocked, phase=PlanPhase.HEALING, final=True, asks=True
         )
     return _named(topology, chosen, Fence.NEVER_LED, None)
 
@@ -168,7 +168,7 @@ def _release(topology: FailoverTopology) -> Plan:
         rule="name_primary",
         why="every server has restarted, and no sentinel can promote any of them",
         stages=(steps,),
-        phase=Phase.HEALING,
+        phase=PlanPhase.HEALING,
         urgent=True,
         again_after=_SOON_SECONDS,
     )
@@ -188,7 +188,7 @@ def _named(
 ) -> Plan:
     lost = _lost(topology)
     if lost and not all(loss.accepted for loss in lost):
-        return Plan(rule="name_primary", losses=lost, phase=Phase.HEALING, final=True)
+        return Plan(rule="name_primary", losses=lost, phase=PlanPhase.HEALING, final=True)
     link = chosen.replication
     asks = fence is Fence.DEPOSED or _contested(topology)
     last = before.id if isinstance(before, Seen) else before.last_id if before else None
@@ -215,7 +215,7 @@ def _named(
         why=f"{why}; {chosen.pod.name} has its data and becomes the primary",
         stages=((step,), topology.after_promotion(chosen, others)),
         losses=lost,
-        phase=Phase.HEALING if formed else Phase.CREATING,
+        phase=PlanPhase.HEALING if formed else PlanPhase.CREATING,
         urgent=formed and not lost,
     )
 
@@ -253,5 +253,5 @@ def _has_nothing(node: Seen, *, volatile: bool) -> bool:
 
 
 def _wait(topology: FailoverTopology, reason: str) -> Plan:
-    phase = Phase.HEALING if topology.observed.formed else Phase.CREATING
+    phase = PlanPhase.HEALING if topology.observed.formed else PlanPhase.CREATING
     return Plan(rule="name_primary", blocked=(reason,), phase=phase, again_after=_SOON_SECONDS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..at import At
 from ..fence import Fence
-from ..preconditions import Facts, ServerFacts, precondition_of
+from ..preconditions import ActionFacts, ServerFacts, precondition_of
 from ..sentinels import SentinelView, WatchedReplica
 from .actions import (
     Elect,
@@ -81,7 +81,7 @@ def _is_promotable(replica: WatchedReplica) -> bool:
 
 
 @precondition_of(Promote)
-def _promote(action: Promote, facts: Facts) -> str | None:
+def _promote(action: Promote, facts: ActionFacts) -> str | None:
     """The replica still follows the same primary, and has not lost data since."""
     server, pod = facts.server, action.node.pod
     if server is None:
@@ -105,7 +105,7 @@ def _promote(action: Promote, facts: Facts) -> str | None:
 
 
 @precondition_of(Elect)
-def _elect(action: Elect, facts: Facts) -> str | None:
+def _elect(action: Elect, facts: ActionFacts) -> str | None:
     """The sentinels still consider the primary dead and cannot replace it. I7"""
     server, pod = facts.server, action.node.pod
     if server is None:
@@ -123,7 +123,7 @@ def _elect(action: Elect, facts: Facts) -> str | None:
 
 
 @precondition_of(Follow)
-def _follow(action: Follow, facts: Facts) -> str | None:
+def _follow(action: Follow, facts: ActionFacts) -> str | None:
     """A server that follows drops its data: it must be unchanged since the plan was made. I1"""
     server, pod = facts.server, action.node.pod
     if server is None:
@@ -139,7 +139,7 @@ def _follow(action: Follow, facts: Facts) -> str | None:
 
 
 @precondition_of(FollowSource)
-def _follow_source(action: FollowSource, facts: Facts) -> str | None:
+def _follow_source(action: FollowSource, facts: ActionFacts) -> str | None:
     """A server that accepts writes or follows another primary differs from the plan's. I1"""
     server, pod = facts.server, action.node.pod
     if server is None:
@@ -152,7 +152,7 @@ def _follow_source(action: FollowSource, facts: Facts) -> str | None:
 
 
 @precondition_of(Watch)
-def _watch(action: Watch, facts: Facts) -> str | None:
+def _watch(action: Watch, facts: ActionFacts) -> str | None:
     """A failover that a sentinel leads is not interrupted."""
     if facts.sentinel is None:
         return f"{action.node.pod} does not respond: what it monitors is not known"
@@ -169,7 +169,7 @@ def _watch(action: Watch, facts: Facts) -> str | None:
 
 
 @precondition_of(Introduce)
-def _introduce(action: Introduce, facts: Facts) -> str | None:
+def _introduce(action: Introduce, facts: ActionFacts) -> str | None:
     """Only a sentinel that monitors the same primary announces itself to the others."""
     if facts.sentinel is None:
         return f"{action.node.pod} does not respond: what it monitors is not known"
@@ -179,7 +179,7 @@ def _introduce(action: Introduce, facts: Facts) -> str | None:
 
 
 @precondition_of(Unwatch)
-def _unwatch(action: Unwatch, facts: Facts) -> str | None:
+def _unwatch(action: Unwatch, facts: ActionFacts) -> str | None:
     """Only a sentinel that responds and has not failed over since is known to have given up."""
     if facts.sentinel is None:
         return f"{action.node.pod} does not respond: what it monitors is not known"
@@ -189,7 +189,7 @@ def _unwatch(action: Unwatch, facts: Facts) -> str | None:
 
 
 @precondition_of(ResetSentinel)
-def _reset_sentinel(action: ResetSentinel, facts: Facts) -> str | None:
+def _reset_sentinel(action: ResetSentinel, facts: ActionFacts) -> str | None:
     """A sentinel that forgets the others cannot help them: only while all is healthy."""
     pod = action.node.pod
     found = facts.sentinel.named(action.name) if facts.sentinel is not None else None
@@ -203,7 +203,7 @@ def _reset_sentinel(action: ResetSentinel, facts: Facts) -> str | None:
 
 
 @precondition_of(SwitchOver)
-def _switch_over(action: SwitchOver, facts: Facts) -> str | None:
+def _switch_over(action: SwitchOver, facts: ActionFacts) -> str | None:
     """The replica follows that primary, and all sentinels name it and have no election. I6"""
     server, pod = facts.server, action.node.pod
     if server is None:

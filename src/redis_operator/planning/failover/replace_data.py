@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..actions import DiscardData
-from ..advice import Phase, Plan
+from ..advice import Plan, PlanPhase
 from ..at import at
 from ..observed import Seen, Unreachable
 from .election import holds
@@ -46,11 +46,11 @@ def replace_data(topology: FailoverTopology) -> Plan | None:
             f"{data_holder.pod.name} has the data, and {node.pod.name} copies them again",
             stages=((step,),),
             blocked=tuple(blocked),
-            phase=Phase.HEALING,
+            phase=PlanPhase.HEALING,
         )
     if not blocked:
         return None
-    return Plan(rule="replace_data", blocked=tuple(blocked), phase=Phase.HEALING)
+    return Plan(rule="replace_data", blocked=tuple(blocked), phase=PlanPhase.HEALING)
 
 
 def _data_holder(topology: FailoverTopology, node: Unreachable) -> Seen | str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..actions import DeletePod, ScaleWorkload
-from ..advice import Phase, Plan
+from ..advice import Plan, PlanPhase
 from ..common.roll import is_stuck, outdated
 from ..common.wait import unobserved
 from ..observed import SentinelNode, Unreachable
@@ -23,7 +23,7 @@ def sentinel_pods(topology: FailoverTopology) -> Plan | None:
         rule="sentinel_pods",
         why=f"fewer than {wanted} pods: StatefulSet {found.name}",
         stages=((step,),),
-        phase=Phase.SCALING if topology.observed.formed else Phase.CREATING,
+        phase=PlanPhase.SCALING if topology.observed.formed else PlanPhase.CREATING,
     )
 
 
@@ -40,13 +40,15 @@ def replace_sentinel(topology: FailoverTopology) -> Plan | None:
     reason = topology.others_unsettled((first,))
     if reason:
         blocked = (f"{why}; it is recreated when the others are whole: {reason}",)
-        return Plan(rule="replace_sentinel", blocked=blocked, phase=Phase.HEALING, again_after=1.0)
+        return Plan(
+            rule="replace_sentinel", blocked=blocked, phase=PlanPhase.HEALING, again_after=1.0
+        )
     step = DeletePod(pod=first.pod.name, uid=first.pod.uid, why=why)
     return Plan(
         rule="replace_sentinel",
         why=f"{why}; it is recreated",
         stages=((step,),),
-        phase=Phase.HEALING,
+        phase=PlanPhase.HEALING,
     )
 
 
@@ -65,12 +67,16 @@ def roll_sentinels(topology: FailoverTopology) -> Plan | None:
     unknown = unobserved(topology.observed.sentinel_workload)
     if topology.wanted.update_paused:
         held = f"{_count(old)}; spec.update.paused is set"
-        return Plan(rule="roll_sentinels", blocked=(held,), phase=Phase.UPDATING) if old else None
+        return (
+            Plan(rule="roll_sentinels", blocked=(held,), phase=PlanPhase.UPDATING) if old else None
+        )
     final = not any(is_stuck(topology, node) for node in servers)
     if unknown and servers:
         # 1. One edit changes both templates. 2. The controller acts on the servers first.
         # 3. No sentinel is outdated yet, and a server would be restarted beside the first sentinel.
-        return Plan(rule="roll_sentinels", blocked=(unknown,), phase=Phase.UPDATING, final=final)
+        return Plan(
+            rule="roll_sentinels", blocked=(unknown,), phase=PlanPhase.UPDATING, final=final
+        )
     if not old:
         return None
     stuck = [node for node in old if isinstance(node, Unreachable) and node.dead]
@@ -79,7 +85,7 @@ def roll_sentinels(topology: FailoverTopology) -> Plan | None:
         return Plan(
             rule="roll_sentinels",
             blocked=(f"{_count(old)}; {reason}",),
-            phase=Phase.UPDATING,
+            phase=PlanPhase.UPDATING,
             again_after=0.5,
             final=final,
         )
@@ -90,7 +96,7 @@ def roll_sentinels(topology: FailoverTopology) -> Plan | None:
         why=f"{_count(old)}; {first.pod.name} is recreated",
         stages=((step,),),
         blocked=topology.overdue_servers,
-        phase=Phase.UPDATING,
+        phase=PlanPhase.UPDATING,
     )
 
 
@@ -131,13 +137,13 @@ def shrink_sentinels(topology: FailoverTopology) -> Plan | None:
         return Plan(
             rule="shrink_sentinels",
             blocked=(f"{why}; {reason}",),
-            phase=Phase.SCALING,
+            phase=PlanPhase.SCALING,
             again_after=1,
         )
     step = ScaleWorkload(
         shard=found.shard, uid=found.uid, from_pods=found.pods, to_pods=found.pods - 1
     )
-    return Plan(rule="shrink_sentinels", why=why, stages=((step,),), phase=Phase.SCALING)
+    return Plan(rule="shrink_sentinels", why=why, stages=((step,),), phase=PlanPhase.SCALING)
 
 
 def _gone(node: SentinelNode, wanted: int) -> bool:

@@ -9,7 +9,7 @@ the sentinels whether they name another server. Both must be so.
 from __future__ import annotations
 
 from ..actions import ConfigSet, DeletePod
-from ..advice import Phase, Plan
+from ..advice import Plan, PlanPhase
 from ..at import at
 from ..identity import Role
 from ..observed import Seen
@@ -39,7 +39,7 @@ def set_aside(topology: FailoverTopology) -> Plan | None:
         followers = topology.followers(node)
         if followers:
             steps = tuple(topology.follow_step(other, primary) for other in followers)
-            return Plan(rule="set_aside", why=why, stages=(steps,), phase=Phase.HEALING)
+            return Plan(rule="set_aside", why=why, stages=(steps,), phase=PlanPhase.HEALING)
         return _restart(node, f"{why}; it is restarted and keeps its files aside")
     return None
 
@@ -53,4 +53,4 @@ def _restart(node: Seen, why: str) -> Plan:
         expect_id=node.id,
         expect_role=Role.PRIMARY,
     )
-    return Plan(rule="set_aside", why=why, stages=((mark,), (step,)), phase=Phase.HEALING)
+    return Plan(rule="set_aside", why=why, stages=((mark,), (step,)), phase=PlanPhase.HEALING)

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from functools import cached_property
 
 from ..actions import Action, LabelRole
-from ..advice import Phase, Plan
+from ..advice import Plan, PlanPhase
 from ..at import At, at
 from ..copies import PORT, address, is_linked
 from ..identity import Role
@@ -58,8 +58,8 @@ class FailoverTopology(OneGroup):
     @cached_property
     def named(self) -> str:
         """The address that a majority of the wanted sentinels names; empty: there is none."""
-        told = Counter(filter(None, map(self.place_named_by, self.watchers)))
-        for place, count in told.most_common(1):
+        named = Counter(filter(None, map(self.place_named_by, self.watchers)))
+        for place, count in named.most_common(1):
             return place if 2 * count > self.wanted.sentinels else ""
         return ""
 
@@ -394,7 +394,7 @@ class FailoverTopology(OneGroup):
     # Handing over
 
     def hand_over(
-        self, leader: Seen, *, rule: str, why: str, phase: Phase, among: list[Seen]
+        self, leader: Seen, *, rule: str, why: str, phase: PlanPhase, among: list[Seen]
     ) -> Plan:
         """Switch over to the best of some replicas without a loss; or say why not now. I6, SE-01
 
@@ -416,10 +416,10 @@ class FailoverTopology(OneGroup):
             sentinels=tuple(at(node) for node in self.watchers),
         )
         others = [node for node in self.followers(leader) if node.id != chosen.id]
-        told = f"{why}; {chosen.pod.name} takes over from {leader.pod.name}"
+        message = f"{why}; {chosen.pod.name} takes over from {leader.pod.name}"
         after = (LabelRole(leader.pod.name, leader.pod.uid, Role.REPLICA),)
         stages = ((step,), (*after, *self.after_promotion(chosen, others)))
-        return Plan(rule=rule, why=told, stages=stages, phase=phase)
+        return Plan(rule=rule, why=message, stages=stages, phase=phase)
 
     def after_promotion(self, chosen: Seen, others: list[Seen]) -> tuple[Action, ...]:
         """The steps right after a promotion: its label, the sentinels, and its replicas."""
@@ -460,5 +460,5 @@ class FailoverTopology(OneGroup):
         return tuple(at(other) for other in self.watchers if other is not node)
 
 
-def _blocked(rule: str, why: str, reason: str, phase: Phase) -> Plan:
+def _blocked(rule: str, why: str, reason: str, phase: PlanPhase) -> Plan:
     return Plan(rule=rule, blocked=(f"{why}; {reason}",), phase=phase, again_after=0.5)

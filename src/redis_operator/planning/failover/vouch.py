@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..actions import ConfigSet
-from ..advice import Phase, Plan
+from ..advice import Plan, PlanPhase
 from ..at import at
 from .set_aside import MARK
 from .topology import FailoverTopology
@@ -30,7 +30,7 @@ def vouch(topology: FailoverTopology) -> Plan | None:
     ]
     if not fit:
         return None
-    phase = Phase.HEALING if topology.observed.formed else Phase.CREATING
+    phase = PlanPhase.HEALING if topology.observed.formed else PlanPhase.CREATING
     doubt = _doubt(topology)
     if doubt:
         return Plan(rule="vouch", blocked=(doubt,), phase=phase, again_after=_SOON_SECONDS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..advice import Phase, Plan
+from ..advice import Plan, PlanPhase
 from ..observed import SentinelSeen
 from ..sentinels import Monitored
 from .topology import FailoverTopology, address
@@ -34,9 +34,9 @@ def watch(topology: FailoverTopology) -> Plan | None:
     if not wrong:
         return None
     formed = topology.observed.formed
-    phase = Phase.HEALING if formed else Phase.CREATING
+    phase = PlanPhase.HEALING if formed else PlanPhase.CREATING
     if formed and _OTHER_SETTINGS in wrong.values() and {*wrong.values()} <= _USUAL:
-        phase = Phase.UPDATING
+        phase = PlanPhase.UPDATING
     if topology.election:
         return Plan(rule="watch", blocked=(topology.election,), phase=phase, again_after=0.2)
     steps = tuple(

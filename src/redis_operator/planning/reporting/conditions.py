@@ -26,10 +26,10 @@ _LONGEST = 2000  # characters of one message
 _ASLEEP = "no pod runs; data, Secrets and Services are kept"
 _WAKING_EXPLAINS = ("ReplicaOutOfSync",)  # primaries load their files first
 _CHANGING = (
-    advice.Phase.CREATING,
-    advice.Phase.FOLLOWING,
-    advice.Phase.SCALING,
-    advice.Phase.UPDATING,
+    advice.PlanPhase.CREATING,
+    advice.PlanPhase.FOLLOWING,
+    advice.PlanPhase.SCALING,
+    advice.PlanPhase.UPDATING,
 )
 
 
@@ -81,10 +81,10 @@ def _available(situation: Topology, plan: Plan, served: tuple[str, str]) -> Cond
         reason, text = served
         text += _advice(situation.wanted)
         return Condition(type="Available", status="True", reason=reason, message=text)
-    if plan.phase is advice.Phase.HIBERNATED and not plan.losses:
+    if plan.phase is advice.PlanPhase.HIBERNATED and not plan.losses:
         text = "spec.hibernate is set: the database does not serve until it is set to false"
         return Condition(type="Available", status="False", reason="Hibernated", message=text)
-    if plan.phase is advice.Phase.WAKING:
+    if plan.phase is advice.PlanPhase.WAKING:
         text = f"the database is waking: {unserved}"
         return Condition(type="Available", status="False", reason="Waking", message=text)
     if situation.copy is not None and not plan.losses:
@@ -124,7 +124,7 @@ def _degraded(situation: Topology, plan: Plan, context: Context) -> Condition:
         return Condition(type="Degraded", status="True", reason="NoEffect", message=plan.stalled)
     formed = situation.observed.formed
     # A change reports what it waits for as progress: nothing is wrong by itself.
-    sleeps = plan.phase in (advice.Phase.HIBERNATED, advice.Phase.WAKING)
+    sleeps = plan.phase in (advice.PlanPhase.HIBERNATED, advice.PlanPhase.WAKING)
     changing = sleeps or plan.phase in _CHANGING
     silent = [
         f"{node.pod.name}: {node.pod.waiting or node.error}"
@@ -134,7 +134,7 @@ def _degraded(situation: Topology, plan: Plan, context: Context) -> Condition:
     waits = () if changing else plan.blocked
     reasons = [*waits, *context.failures, *(silent if formed else ())]
     found = degradations(situation, _reported_reason(context))
-    if plan.phase is advice.Phase.WAKING:
+    if plan.phase is advice.PlanPhase.WAKING:
         found = tuple(one for one in found if one.reason not in _WAKING_EXPLAINS)
     if context.hindrance is not None:
         found = (context.hindrance, *found)
@@ -145,7 +145,7 @@ def _degraded(situation: Topology, plan: Plan, context: Context) -> Condition:
         kind = "Unreachable" if silent else "Blocked" if waits else "StepFailed"
         text = "; ".join(dict.fromkeys(reasons))
         return Condition(type="Degraded", status="True", reason=kind, message=text)
-    if formed and plan.phase is advice.Phase.HEALING:
+    if formed and plan.phase is advice.PlanPhase.HEALING:
         text = plan.why or plan.held or "a repair is in progress"
         return Condition(type="Degraded", status="True", reason="Healing", message=text)
     if formed and situation.unserved and not sleeps:
@@ -163,9 +163,9 @@ def _silent_sentinels(situation: Topology) -> list[Unreachable]:
 
 def _is_expected(situation: Topology, plan: Plan, node: Unreachable) -> bool:
     """Whether a pod does not respond because of the change that is in progress."""
-    if plan.phase is advice.Phase.WAKING:
+    if plan.phase is advice.PlanPhase.WAKING:
         return is_waking(situation, node)
-    if plan.phase is advice.Phase.HIBERNATED:
+    if plan.phase is advice.PlanPhase.HIBERNATED:
         return True
     if is_going(situation, node) and is_replaced(situation, node):
         return True  # also after the last step of the change
@@ -179,8 +179,8 @@ def _reported_reason(context: Context) -> str:
 def _progressing(plan: Plan, context: Context) -> Condition:
     if plan.held:
         return Condition(type="Progressing", status="False", reason="Paused", message=plan.held)
-    sleeps = plan.phase is advice.Phase.HIBERNATED and not plan.blocked
-    if not plan.stages and (sleeps or plan.phase is advice.Phase.READY):
+    sleeps = plan.phase is advice.PlanPhase.HIBERNATED and not plan.blocked
+    if not plan.stages and (sleeps or plan.phase is advice.PlanPhase.READY):
         if context.unseen:
             return Condition(
                 type="Progressing", status="True", reason="Observing", message=context.unseen
@@ -221,7 +221,7 @@ def _auth_applied(context: Context) -> Condition:
 def _ready(
     available: Condition, degraded: Condition, progressing: Condition, plan: Plan
 ) -> Condition:
-    if plan.phase is advice.Phase.HIBERNATED:
+    if plan.phase is advice.PlanPhase.HIBERNATED:
         text = plan.why or "; ".join(plan.blocked) or _ASLEEP
         return Condition(type="Ready", status="False", reason="Hibernated", message=text)
     for condition, bad in ((available, "False"), (degraded, "True"), (progressing, "True")):

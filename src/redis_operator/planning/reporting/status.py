@@ -25,20 +25,20 @@ __all__ = ["refused", "status"]
 
 _MOST_LINES = 50
 _CHANGES = {
-    Phase.PENDING: advice.Phase.CREATING,
-    Phase.CREATING: advice.Phase.CREATING,
-    Phase.SCALING: advice.Phase.SCALING,
-    Phase.UPDATING: advice.Phase.UPDATING,
+    Phase.PENDING: advice.PlanPhase.CREATING,
+    Phase.CREATING: advice.PlanPhase.CREATING,
+    Phase.SCALING: advice.PlanPhase.SCALING,
+    Phase.UPDATING: advice.PlanPhase.UPDATING,
 }
 _PHASES = {
-    advice.Phase.READY: Phase.READY,
-    advice.Phase.CREATING: Phase.CREATING,
-    advice.Phase.FOLLOWING: Phase.FOLLOWING,
-    advice.Phase.HEALING: Phase.DEGRADED,
-    advice.Phase.SCALING: Phase.SCALING,
-    advice.Phase.UPDATING: Phase.UPDATING,
-    advice.Phase.HIBERNATED: Phase.HIBERNATED,
-    advice.Phase.WAKING: Phase.WAKING,
+    advice.PlanPhase.READY: Phase.READY,
+    advice.PlanPhase.CREATING: Phase.CREATING,
+    advice.PlanPhase.FOLLOWING: Phase.FOLLOWING,
+    advice.PlanPhase.HEALING: Phase.DEGRADED,
+    advice.PlanPhase.SCALING: Phase.SCALING,
+    advice.PlanPhase.UPDATING: Phase.UPDATING,
+    advice.PlanPhase.HIBERNATED: Phase.HIBERNATED,
+    advice.PlanPhase.WAKING: Phase.WAKING,
 }
 _WAKING_SECONDS = 120.0  # a database that takes longer to wake up is degraded
 
@@ -123,7 +123,7 @@ def _phase(wanted: Wanted, observed: Observed, plan: Plan, ready: Condition) -> 
         return Phase.HIBERNATED
     if ready.status == "True":
         return Phase.READY
-    if not observed.nodes and plan.phase is not advice.Phase.WAKING:
+    if not observed.nodes and plan.phase is not advice.PlanPhase.WAKING:
         return Phase.PENDING
     if plan.losses:
         return Phase.FAILED
@@ -141,7 +141,7 @@ def _at_rest(plan: Plan, situation: Topology, previous: RedisStatus) -> Plan:
     waits = plan.rule == "wait" and len(plan.blocked) == 1 and not plan.losses
     if previous.phase is not Phase.READY or not waits or not situation.is_whole_in_a_moment:
         return plan
-    return replace(plan, blocked=(), phase=advice.Phase.READY)
+    return replace(plan, blocked=(), phase=advice.PlanPhase.READY)
 
 
 def _continued(plan: Plan, situation: Topology, previous: RedisStatus) -> Plan:
@@ -150,7 +150,7 @@ def _continued(plan: Plan, situation: Topology, previous: RedisStatus) -> Plan:
     Readiness is probed every few seconds: nothing is wrong with a server that has just started.
     """
     change = _CHANGES.get(previous.phase) if previous.phase is not None else None
-    usual = (advice.Phase.HEALING, advice.Phase.UPDATING)
+    usual = (advice.PlanPhase.HEALING, advice.PlanPhase.UPDATING)
     follows = plan.rule == "wait" or (plan.routine and plan.phase in usual)
     if change is None or not follows or plan.losses:
         return plan
@@ -178,18 +178,18 @@ def _woken(plan: Plan, situation: Topology, previous: RedisStatus) -> Plan:
     begun = _seconds(last.start_time) if last and last.type == "Waking" else situation.now
     if situation.now - begun > _WAKING_SECONDS:
         return plan
-    is_up = plan.phase is advice.Phase.READY and not plan.blocked
+    is_up = plan.phase is advice.PlanPhase.READY and not plan.blocked
     is_up = is_up and inventory.ready_pods(situation) == len(situation.observed.nodes) > 0
-    return plan if is_up else replace(plan, phase=advice.Phase.WAKING)
+    return plan if is_up else replace(plan, phase=advice.PlanPhase.WAKING)
 
 
 _OPERATIONS = {
-    advice.Phase.CREATING: "Creating",
-    advice.Phase.HEALING: "Healing",
-    advice.Phase.SCALING: "Scaling",
-    advice.Phase.UPDATING: "Updating",
-    advice.Phase.HIBERNATED: "Hibernating",
-    advice.Phase.WAKING: "Waking",
+    advice.PlanPhase.CREATING: "Creating",
+    advice.PlanPhase.HEALING: "Healing",
+    advice.PlanPhase.SCALING: "Scaling",
+    advice.PlanPhase.UPDATING: "Updating",
+    advice.PlanPhase.HIBERNATED: "Hibernating",
+    advice.PlanPhase.WAKING: "Waking",
 }
 
 
@@ -197,7 +197,7 @@ def _operation(plan: Plan, context: Context, ready: Condition) -> Operation | No
     """Return the operation in progress, or the last one: it ends when the database is settled."""
     last = context.previous.last_operation
     runs = last is not None and not last.end_time
-    asleep = plan.phase is advice.Phase.HIBERNATED and not plan.stages and not plan.blocked
+    asleep = plan.phase is advice.PlanPhase.HIBERNATED and not plan.stages and not plan.blocked
     if last is not None and runs and (ready.status == "True" or asleep):
         return replace(last, end_time=context.now, result="Succeeded")
     if last is not None and runs and plan.losses:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...redis.slots import ALL_SLOTS
-from ..advice import Loss, Phase, Plan
+from ..advice import Loss, Plan, PlanPhase
 from ..at import at
 from ..failover.actions import Promote
 from ..fence import Fence
@@ -32,7 +32,7 @@ def lead(topology: OneGroup) -> Plan | None:
             accepted = topology.wanted.volatile or topology.wanted.gives_up(ALL_SLOTS)
             losses = (Loss(why=f"{node.pod.name} found no files", accepted=accepted),)
             if not accepted:
-                return Plan(rule="lead", losses=losses, phase=Phase.HEALING, final=True)
+                return Plan(rule="lead", losses=losses, phase=PlanPhase.HEALING, final=True)
         step = Promote(
             node=at(node),
             follows=link.follows,
@@ -45,6 +45,6 @@ def lead(topology: OneGroup) -> Plan | None:
             why=f"{node.pod.name} follows no server and is the only one",
             stages=((step,),),
             losses=losses,
-            phase=Phase.HEALING,
+            phase=PlanPhase.HEALING,
         )
     return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...redis.slots import ALL_SLOTS
 from ..actions import DeletePod
-from ..advice import Loss, Phase, Plan
+from ..advice import Loss, Plan, PlanPhase
 from ..observed import Seen, Unreachable
 from ..topology import Topology
 
@@ -28,7 +28,7 @@ def lost(topology: Topology) -> Plan | None:
             return Plan(
                 rule="lost",
                 losses=(Loss(why=why, accepted=True),),
-                phase=Phase.HEALING,
+                phase=PlanPhase.HEALING,
                 again_after=_SOON_SECONDS,
             )
     return None
@@ -45,12 +45,12 @@ def _missing(topology: Topology, node: Unreachable) -> Plan:
     why = f"the volume of {node.pod.name} does not hold the files that it had"
     losses = (Loss(why=why, accepted=accepted),)
     if not accepted or not node.dead:
-        return Plan(rule="lost", losses=losses, phase=Phase.HEALING)
+        return Plan(rule="lost", losses=losses, phase=PlanPhase.HEALING)
     step = DeletePod(pod=node.pod.name, uid=node.pod.uid, why=why)
     return Plan(
         rule="lost",
         why=f"{why}; the loss is accepted: {node.pod.name} is recreated and starts empty",
         stages=((step,),),
         losses=losses,
-        phase=Phase.HEALING,
+        phase=PlanPhase.HEALING,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..actions import Action
-from ..advice import Phase, Plan
+from ..advice import Plan, PlanPhase
 from ..copies import is_linked
 from ..identity import Role
 from ..observed import Seen, Unreachable
@@ -33,7 +33,7 @@ class StandaloneTopology(OneGroup):
         return f"{replica.pod.name} is not a replica of {primary.pod.name}"
 
     def hand_over(
-        self, leader: Seen, *, rule: str, why: str, phase: Phase, among: list[Seen]
+        self, leader: Seen, *, rule: str, why: str, phase: PlanPhase, among: list[Seen]
     ) -> Plan:
         """Say that there is no other server."""
         del among
