@@ -9,8 +9,8 @@ import asyncio
 from typing import Any
 
 from install.calls import Recording, Right
-from install.test_managed import ACCOUNT, KEY, Managed
-from install.test_monitoring import serve_monitoring
+from install.managed.test_managed import ACCOUNT, KEY, Managed
+from install.monitoring.test_monitoring import serve_monitoring
 from kubecontroller.client.api import Client
 from kubecontroller.client.objects import NAMESPACES
 from kubecontroller.client.patches import MergePatch

@@ -8,8 +8,8 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from install.test_components import parts
-from install.test_managed import managed
+from install.managed.test_components import parts
+from install.managed.test_managed import managed
 from kubecontroller.client.errors import NotFound
 from kubecontroller.client.objects import DEPLOYMENTS, SECRETS
 from redis_operator.api.webhooks import ISSUED_SECRET, SECRET

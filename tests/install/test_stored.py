@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from install.test_managed import managed
+from install.managed.test_managed import managed
 from redis_operator.api.shape import Problem, shape_problems
 from redis_operator.install.options import Options
 from redis_operator.install.strategy import Strategy, generate

@@ -28,7 +28,7 @@ from redis_testing.simulation.failover import failover
 from redis_testing.simulation.system import Simulation, simulate
 from support.small_cluster import SmallCluster, small_cluster
 
-RUNBOOKS = Path(__file__).parents[2] / "docs" / "runbooks"
+RUNBOOKS = Path(__file__).parents[3] / "docs" / "runbooks"
 SECTIONS = ("## Likely causes", "## Check", "## Do")
 OF_PROMETHEUS = {"up"}
 _SUFFIXES = {
