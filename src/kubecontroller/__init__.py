@@ -3,8 +3,11 @@
 Everything that authors of operators import is here, loaded on first use. The built-in kinds are in
 `client.objects`; every other module is private by convention. `client` talks to an API server,
 `custom` makes definitions from types, `runtime` keeps caches and runs controllers, `testing` is the
-test kit. An inner package never imports an outer one, and nothing here knows a product. Begin with
-`docs/kubecontroller/cookbook.md` and `examples/website`.
+test kit. An inner package never imports an outer one, and nothing here knows a product.
+
+May import: nothing of the other packages in `src`.
+Called by: `kubelocal`, and by operators.
+Begin with: `docs/kubecontroller/cookbook.md` and `examples/website`, then `client.api`.
 """
 
 from __future__ import annotations

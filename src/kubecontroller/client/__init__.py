@@ -1,6 +1,9 @@
 """A Kubernetes client: requests, errors, kinds, credentials, discovery and the HTTP transport.
 
-Begin with `api.Client`; `verbs` builds its requests, `http` sends them, `config` finds the API
-server, `objects` has the built-in kinds. It imports nothing of this package but `custom`; called by
-`runtime`, `testing` and by programs that only need a client.
+`verbs` builds the requests of a client, `http` sends them, `config` finds the API server, `objects`
+has the built-in kinds, `errors` the tree of errors.
+
+May import: `custom`.
+Called by: `runtime`, `testing`, and programs that need only a client, such as `kubelocal.node`.
+Begin with: `api.Client`.
 """

@@ -1,8 +1,12 @@
 """The controller runtime: caches, queues, workers, leader election, and the process around them.
 
 The names that an operator author imports are here; `docs/kubecontroller/runtime.md` explains them
-with a whole operator. Begin with `manager`, which starts the parts in order, then `controller`,
-`informer` and `workqueue`. It may import `client` and `custom`; called by operators.
+with a whole operator.
+
+May import: `client`, `custom`.
+Called by: `testing`, `kubelocal.controllers`, `kubelocal.node`, and by operators.
+Begin with: `manager`, which starts the parts in order, then `controller`, `informer` and
+    `workqueue`.
 """
 
 from __future__ import annotations
