@@ -63,7 +63,7 @@ e2e: $(STAMP) ## databases end to end: on local mode, or on KUBECONFIG=...
 	$(PYTHON) -m pytest -q -m "e2e and not campaign" --timeout 300 $(E2E)
 
 seeds: $(STAMP) ## histories no run had before: 400 trials, a crash in each scenario, ten minutes of trouble (SEED=...)
-	HISTORIES=all $(PYTHON) -m pytest -q -n 2 --dist load --timeout 900 $$(grep -rl "^from histories import" tests)
+	HISTORIES=all $(PYTHON) -m pytest -q -n 2 --dist load --timeout 900 $$(grep -rl "^from support.histories import" tests)
 
 explore: $(STAMP) ## properties with examples that no run had before
 	$(PYTHON) -m pytest -q -m "$(QUICK)" --hypothesis-profile explore --timeout 1800 $$(grep -rl "^@given" tests)

@@ -14,11 +14,10 @@ from pathlib import Path
 import pytest
 from hypothesis import core, settings
 
-import kept_failures
-import leftovers
-from groups import keep_together
 from redis_testing.servers import find_engines
 from redis_testing.simulation.scenarios import SNAPSHOTS
+from support import kept_failures, leftovers
+from support.groups import keep_together
 
 # A busy machine is no reason to fail. The examples are those of the run's seed, new in each run;
 # nothing is remembered from run to run, so that the same seed gives the same examples.

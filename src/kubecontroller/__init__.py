@@ -5,7 +5,10 @@ modules: `client.objects` has the built-in kinds, `client` what programs need th
 server themselves, `runtime` what operators with unusual needs import (webhooks, changes, triggers,
 finalizers by hand), `custom` the pure parts of custom kinds, and `testing` the test kit. All other
 modules are private. An inner package never imports an outer one, and nothing here knows a product.
-Begin with `docs/kubecontroller/cookbook.md` and `examples/website`.
+
+May import: nothing of the other packages in `src`.
+Called by: `kubelocal`, and by operators.
+Begin with: `docs/kubecontroller/cookbook.md` and `examples/website`, then `client.api`.
 """
 
 from __future__ import annotations

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from pair_of_servers import eventually, speak
 from redis_operator.backup.replica import Login
 from redis_operator.backup.task import ShardTask, Source, Store, TakeTask
 from redis_testing.servers import EngineBinary, Server, Servers, find_engines
+from support.pair_of_servers import eventually, speak
 
 LOGIN = Login("backup", "secret")
 RULES = ("on", ">secret", "-@all", "+psync", "+replconf", "+ping")

@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from backup.conftest import LOGIN, RULES, STORE, container, task
 from kubelocal.loopback import free_host
-from pair_of_servers import eventually, speak
 from redis_operator.backup.carry import carry
 from redis_operator.backup.errors import Damaged, TargetError
 from redis_operator.backup.manifest import Manifest
@@ -22,6 +21,7 @@ from redis_operator.backup.take import take
 from redis_operator.backup.task import CarryTask, FillTarget, ShardTask, Source
 from redis_operator.redis.slots import SlotSet, even_shares, key_slot
 from redis_testing.servers import EngineBinary, Server, Servers
+from support.pair_of_servers import eventually, speak
 
 REPLICATION = Login("replication", "word")
 pytestmark = pytest.mark.servers

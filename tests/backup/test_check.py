@@ -12,7 +12,6 @@ from obstore.store import LocalStore
 
 from backup.conftest import LOGIN, container, fill, source, task
 from kubelocal.loopback import free_host
-from pair_of_servers import speak
 from redis_operator.backup.check import check
 from redis_operator.backup.errors import Damaged, StoreError
 from redis_operator.backup.manifest import MANIFEST, Manifest
@@ -22,6 +21,7 @@ from redis_operator.backup.take import take
 from redis_operator.backup.task import Report
 from redis_operator.redis.slots import ALL_SLOTS, SlotSet, key_slot
 from redis_testing.servers import EngineBinary
+from support.pair_of_servers import speak
 
 pytestmark = pytest.mark.servers
 

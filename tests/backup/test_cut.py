@@ -13,7 +13,6 @@ import pytest
 
 from backup.conftest import LOGIN, STORE, task
 from kubelocal.loopback import free_host
-from pair_of_servers import eventually, speak
 from redis_operator.backup.cut import waits
 from redis_operator.backup.errors import SourceError
 from redis_operator.backup.primary import Primary, manifest_of
@@ -24,6 +23,7 @@ from redis_operator.backup.task import ShardTask, Source, TakeTask
 from redis_operator.manifests.users import BACKUP_RULES
 from redis_operator.redis import commands
 from redis_testing.servers import EngineBinary, Server, Servers
+from support.pair_of_servers import eventually, speak
 
 pytestmark = pytest.mark.servers
 

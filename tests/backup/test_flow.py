@@ -12,13 +12,13 @@ import pytest
 
 from backup.conftest import LOGIN, source, task
 from kubelocal.loopback import free_host
-from pair_of_servers import eventually, speak
 from redis_operator.backup.flow import ByteRate, Flow
 from redis_operator.backup.store import open_shelf
 from redis_operator.backup.take import take
 from redis_operator.backup.task import PROGRESS_PORT, WorkerProgress
 from redis_operator.operator.backups.workers import ask_progress
 from redis_testing.servers import EngineBinary, find_engines
+from support.pair_of_servers import eventually, speak
 
 
 @pytest.mark.parametrize("sizes", [[1000] * 50, [1, 40_000, 3], [100_000]])

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from backup.conftest import LOGIN, source, task
 from kubelocal.loopback import free_host
-from pair_of_servers import eventually, speak
 from redis_operator.backup.errors import Damaged
 from redis_operator.backup.manifest import StoredPart
 from redis_operator.backup.primary import Primary, rdb_of
@@ -23,6 +22,7 @@ from redis_operator.backup.store import Shelf, open_shelf
 from redis_operator.backup.take import take
 from redis_operator.backup.task import Store
 from redis_testing.servers import EngineBinary, Servers
+from support.pair_of_servers import eventually, speak
 
 REPLICATION = Login("replication", "word")
 KEYS = 30_000

@@ -17,7 +17,6 @@ from backup.conftest import container
 from backup.stream.conftest import LOGIN, QUICK, RULES, info
 from backup.test_carry import OPTIONS, REPLICATION, RIGHTS, owner, shares
 from kubelocal.loopback import free_host
-from pair_of_servers import eventually, speak
 from redis_operator.backup.carry import carry
 from redis_operator.backup.errors import Damaged, KeyMissing, SourceError
 from redis_operator.backup.scratch import ScratchError
@@ -39,6 +38,7 @@ from redis_operator.backup.task import (
 )
 from redis_operator.redis.slots import even_shares, key_slot
 from redis_testing.servers import EngineBinary, Server, Servers, find_engines
+from support.pair_of_servers import eventually, speak
 
 pytestmark = pytest.mark.servers
 STORE = Store("ns/archive")

@@ -16,14 +16,14 @@ import pytest
 from backup.conftest import LOGIN, fill, source, task
 from kubecontroller.runtime.certificates import renewed
 from kubelocal.loopback import free_host
-from pair_of_servers import speak
 from redis_operator.backup.errors import Damaged, StoreError
 from redis_operator.backup.primary import find_part, verify
 from redis_operator.backup.store import Shelf, open_shelf
 from redis_operator.backup.take import take
 from redis_operator.backup.task import S3Place, Store
 from redis_testing.servers import EngineBinary, find_engines
-from s3_server import S3Server
+from support.pair_of_servers import speak
+from support.s3_server import S3Server
 
 pytestmark = [pytest.mark.servers, pytest.mark.xdist_group("s3")]
 

@@ -12,7 +12,6 @@ import pytest
 
 from backup.conftest import LOGIN, fill, source, task
 from backup.test_check import checked
-from pair_of_servers import speak
 from redis_operator.backup.errors import Damaged, KeyMissing
 from redis_operator.backup.manifest import MANIFEST
 from redis_operator.backup.primary import find_part, manifest_of, verify
@@ -21,6 +20,7 @@ from redis_operator.backup.store import Shelf, open_shelf
 from redis_operator.backup.take import take
 from redis_operator.backup.task import Encryption, Store, TakeTask
 from redis_testing.servers import EngineBinary
+from support.pair_of_servers import speak
 
 MIB = 1 << 20
 

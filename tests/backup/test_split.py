@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from backup.conftest import LOGIN, RULES, STORE, task
 from backup.test_carry import Stage, has_functions, shares
-from pair_of_servers import eventually, speak
 from redis_operator.backup.carry import _backup_pieces
 from redis_operator.backup.split import Survey, survey
 from redis_operator.backup.store import open_shelf
@@ -19,6 +18,7 @@ from redis_operator.backup.take import take
 from redis_operator.backup.task import CarryTask
 from redis_operator.redis.slots import key_slot
 from redis_testing.servers import EngineBinary, Server, Servers
+from support.pair_of_servers import eventually, speak
 
 pytestmark = pytest.mark.servers
 Line = tuple[bytes | str | int, ...]

@@ -10,12 +10,12 @@ import pytest
 
 from backup.conftest import LOGIN, source, task
 from backup.test_s3 import NEWEST, keys, place, s3  # noqa: F401 - fixtures
-from pair_of_servers import speak
 from redis_operator.backup.manifest import MANIFEST
 from redis_operator.backup.store import open_shelf
 from redis_operator.backup.take import take
 from redis_operator.backup.uploads import Bucket, StoreCredentials, signature_of
-from s3_server import S3Server
+from support.pair_of_servers import speak
+from support.s3_server import S3Server
 
 pytestmark = pytest.mark.xdist_group("s3")
 

@@ -9,7 +9,6 @@ import pytest
 
 from backup.conftest import LOGIN, fill, source, task
 from kubelocal.loopback import free_host
-from pair_of_servers import eventually, speak
 from redis_operator.backup.errors import Damaged, SourceError, StoreError, WorkerError
 from redis_operator.backup.manifest import MANIFEST, Manifest
 from redis_operator.backup.primary import Primary, find_part, verify
@@ -19,6 +18,7 @@ from redis_operator.backup.take import report_of, take
 from redis_operator.backup.task import Identity, Store, read_report
 from redis_operator.redis import commands
 from redis_testing.servers import EngineBinary, Servers
+from support.pair_of_servers import eventually, speak
 
 pytestmark = pytest.mark.servers
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from xdist.scheduler import LoadGroupScheduling
 
-from groups import keep_part
+from support.groups import keep_part
 
 
 @pytest.mark.xdist_group("example")

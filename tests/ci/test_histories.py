@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from histories import ALL, draw_some
+from support.histories import ALL, draw_some
 
 TESTS = Path(__file__).parents[1]
 
@@ -28,7 +28,7 @@ def test_no_more_is_drawn_than_there_is() -> None:
 
 
 def test_everything_is_played_when_all_is_asked_for() -> None:
-    program = "from histories import draw_some; print(draw_some('abc', 1, name='x'))"
+    program = "from support.histories import draw_some; print(draw_some('abc', 1, name='x'))"
     found = subprocess.run(
         [sys.executable, "-c", program],
         env={"HISTORIES": "all", "SEED": "1", "PYTHONPATH": str(TESTS)},

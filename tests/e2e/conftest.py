@@ -28,7 +28,7 @@ from e2e.disks import disk
 from e2e.harness import Database
 from e2e.installed import InstalledLocal, InstalledReal, is_asked_for
 from e2e.outside import Outside
-from groups import keep_part
+from support.groups import keep_part
 
 __all__ = ["Cluster", "Database", "disk"]
 

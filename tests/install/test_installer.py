@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from install.small_cluster import small_cluster
 from kubecontroller.client.api import Client
 from kubecontroller.client.errors import ConnectionFailed, Forbidden, NotFound
 from kubecontroller.client.meta import Manifest
@@ -34,6 +33,7 @@ from redis_operator.install.managed.lifecycle import InstallerLife
 from redis_operator.install.options import Options
 from redis_operator.install.waiting import WEBHOOK_CONFIGURATIONS, NotInForce, StageTimeout
 from redis_operator.operator.world import REDIS_FAILOVERS, REDISES
+from support.small_cluster import small_cluster
 
 CLUSTER_ROLES: Kind[Manifest] = Kind(
     "rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles", False, dict

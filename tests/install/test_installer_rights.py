@@ -9,9 +9,8 @@ import asyncio
 from typing import Any
 
 from install.calls import Recording, Right
-from install.small_cluster import small_cluster
-from install.test_managed import ACCOUNT, KEY, Managed
-from install.test_monitoring import serve_monitoring
+from install.managed.test_managed import ACCOUNT, KEY, Managed
+from install.monitoring.test_monitoring import serve_monitoring
 from kubecontroller.client.api import Client
 from kubecontroller.client.objects import NAMESPACES
 from kubecontroller.client.patches import MergePatch
@@ -31,6 +30,7 @@ from redis_operator.install.rights import (
     USER_RIGHTS,
     Rule,
 )
+from support.small_cluster import small_cluster
 
 HOME = "redis-operator"
 POLICIES = "admissionregistration.k8s.io"

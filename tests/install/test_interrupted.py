@@ -9,8 +9,6 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from histories import draw_some
-from install.small_cluster import SmallCluster, Snapshot, small_cluster
 from kubecontroller.client.objects import NAMESPACES
 from kubecontroller.testing.faults import (
     CRASHES,
@@ -25,6 +23,8 @@ from kubecontroller.testing.faults import (
 from kubecontroller.testing.seeds import derive
 from redis_operator.install.options import Issuer, Options
 from redis_operator.install.waiting import NotInForce
+from support.histories import draw_some
+from support.small_cluster import SmallCluster, Snapshot, small_cluster
 
 Blow = tuple[int, Fault]
 

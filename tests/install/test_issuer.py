@@ -8,9 +8,8 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from install.small_cluster import SmallCluster, small_cluster
-from install.test_components import parts
-from install.test_managed import managed
+from install.managed.test_components import parts
+from install.managed.test_managed import managed
 from kubecontroller.client.errors import NotFound
 from kubecontroller.client.objects import DEPLOYMENTS, SECRETS
 from redis_operator.api.webhooks import ISSUED_SECRET, SECRET
@@ -19,6 +18,7 @@ from redis_operator.install.installer import InstallError
 from redis_operator.install.objects import objects
 from redis_operator.install.options import Issuer, Options, problems, read_issuer
 from redis_operator.install.waiting import CERTIFICATES, WEBHOOK_CONFIGURATIONS, NotInForce
+from support.small_cluster import SmallCluster, small_cluster
 
 ISSUED = Options(image="redis-operator:1", issuer=Issuer("internal", "ClusterIssuer"))
 OWN = Options(image="redis-operator:1")

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from install.small_cluster import of_version, small_cluster
-from install.test_managed import managed
+from install.managed.test_managed import managed
 from redis_operator.api.shape import Problem, shape_problems
 from redis_operator.install.options import Options
 from redis_operator.install.strategy import Strategy, generate
 from redis_operator.operator.world import REDIS_VERSIONS
+from support.small_cluster import of_version, small_cluster
 
 
 def stricter(strategy: Strategy) -> Strategy:

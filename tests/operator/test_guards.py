@@ -15,7 +15,6 @@ import pytest
 from msgspec.structs import replace
 from tests.operator.guards_in_code import ELSEWHERE, INDIRECT, find_guards, guards_of_failover
 
-from planning.situations import WANTED, new_database, whole_database
 from redis_operator.planning.actions import (
     Action,
     DeletePod,
@@ -51,6 +50,7 @@ from redis_operator.redis.slots import SlotSet
 from redis_testing.cluster import verbs
 from redis_testing.cluster.api import NAMESPACE
 from redis_testing.cluster.database import SimulatedDatabase
+from support.situations import WANTED, new_database, whole_database
 
 Move = Callable[[], object]
 Row = Callable[[SimulatedDatabase], tuple[Action, Move]]

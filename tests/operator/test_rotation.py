@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from histories import draw_some
 from kubecontroller.client.errors import NotFound
 from kubecontroller.client.meta import Manifest
 from kubecontroller.client.patches import MergePatch
@@ -33,6 +32,7 @@ from redis_testing.simulation.system import (
     database,
     simulate,
 )
+from support.histories import draw_some
 
 SECRET = CHILD_KINDS["v1", "Secret"].plain()
 OLD = Passwords("a", "b", "c", "d", "e")

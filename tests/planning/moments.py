@@ -7,14 +7,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from planning.situations import WANTED, whole_database
-from planning.situations import but as changed
 from redis_operator.planning.advice import Wanted
 from redis_operator.planning.cluster.topology import ClusterTopology
 from redis_operator.planning.clusters import Counted, Peer
 from redis_operator.planning.identity import NodeId, Role
 from redis_operator.planning.observed import Evidence, Observed, Pod, Seen, Unreachable
 from redis_operator.redis.slots import NO_SLOTS
+from support.situations import WANTED, whole_database
+from support.situations import but as changed
 
 NOW = 1_000_000.0
 STRANGER = NodeId("f" * 40)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from planning.moments import knowing
-from planning.situations import whole_database
 from redis_operator.planning.cluster.actions import RescueKeys
 from redis_operator.planning.counting import StrayCount, after_look
 from redis_operator.planning.plan import plan
 from redis_operator.redis.slots import SlotSet, key_slot
+from support.situations import whole_database
 
 
 def test_a_count_without_a_silent_server_is_recreated_when_it_answers() -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from planning.situations import WANTED, whole_database
 from redis_operator.api.redis import Mode
 from redis_operator.manifests.layouts import LAYOUTS
 from redis_operator.operator.servers.dialects import DIALECTS
@@ -18,6 +17,7 @@ from redis_operator.planning.advice import Plan
 from redis_operator.planning.modes import MODES
 from redis_operator.planning.plan import plan
 from redis_operator.planning.row import Row
+from support.situations import WANTED, whole_database
 
 DOCS = Path(__file__).parents[2] / "docs"
 ROWS = [(mode, row) for mode in MODES for row in MODES[mode].rules]

@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from histories import draw_some
-from planning.situations import WANTED, assert_serves_all, whole_database
 from redis_operator.api.redis import Mode
 from redis_operator.api.status import RedisStatus
 from redis_operator.planning.actions import DeletePod, LabelRole
@@ -25,6 +23,8 @@ from redis_operator.planning.reporting.announcements import announcements
 from redis_operator.planning.reporting.context import Context
 from redis_operator.planning.reporting.status import status
 from redis_testing.cluster.database import SimulatedDatabase
+from support.histories import draw_some
+from support.situations import WANTED, assert_serves_all, whole_database
 
 rows = import_module("redis_operator.planning.plan")
 LATER = 1e6

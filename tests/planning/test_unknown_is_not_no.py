@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from planning.situations import WANTED, whole_database
 from redis_operator.api.status import RedisStatus
 from redis_operator.planning.advice import Switchover
 from redis_operator.planning.cluster.actions import Failover
@@ -17,6 +16,7 @@ from redis_operator.planning.reporting.announcements import announcements
 from redis_operator.planning.reporting.context import Context
 from redis_operator.planning.reporting.status import status
 from redis_testing.cluster.database import SimulatedDatabase
+from support.situations import WANTED, whole_database
 
 
 def _ready(database: SimulatedDatabase, observed: Observed, unseen: str = "") -> tuple[str, str]:

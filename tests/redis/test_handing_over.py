@@ -6,7 +6,6 @@ import contextlib
 
 import pytest
 
-from pair_of_servers import eventually, fill, pair, run
 from redis_operator.redis import commands
 from redis_operator.redis.command import Command
 from redis_operator.redis.connection import Connection
@@ -14,6 +13,7 @@ from redis_operator.redis.errors import RedisError
 from redis_operator.redis.moving import Method, MoveError, Pace
 from redis_operator.redis.slots import SlotSet
 from redis_testing.servers import EngineBinary, Server
+from support.pair_of_servers import eventually, fill, pair, run
 
 pytestmark = pytest.mark.servers
 HALF = SlotSet.span(8192, 8191 + 128)

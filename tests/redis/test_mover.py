@@ -8,7 +8,6 @@ import contextlib
 import hiredis
 import pytest
 
-from pair_of_servers import KEYS, Pair, eventually, fill, pair, run, speak
 from redis_operator.redis import commands
 from redis_operator.redis.atomic import MAXIMUM_REDIS_CHUNK
 from redis_operator.redis.carrying import load_script
@@ -30,6 +29,7 @@ from redis_operator.redis.resp import encode
 from redis_operator.redis.slots import SlotSet, key_slot
 from redis_operator.redis.versions import Ability, Version, can
 from redis_testing.servers import EngineBinary, Servers
+from support.pair_of_servers import KEYS, Pair, eventually, fill, pair, run, speak
 
 pytestmark = pytest.mark.servers
 GENTLE = Pace(slots=16, keys=10, bytes=2000, microseconds=200)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from pair_of_servers import fill, pair, speak
 from redis_operator.redis import commands
 from redis_operator.redis.command import Command
 from redis_operator.redis.connection import Connection
 from redis_operator.redis.slots import ALL_SLOTS, NO_SLOTS, SlotSet
 from redis_operator.redis.tally import count_keys
 from redis_testing.servers import EngineBinary
+from support.pair_of_servers import fill, pair, speak
 
 pytestmark = pytest.mark.servers
 SOME = SlotSet.span(8192, 9999)

@@ -7,9 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import kept_failures
+from support import kept_failures
 
-TESTS = Path(kept_failures.__file__).parent
+TESTS = Path(kept_failures.__file__).parents[1]
 KILLED = """
 import os
 
@@ -26,7 +26,7 @@ def test_a_failure_is_kept_with_its_seed_though_the_run_is_killed(tmp_path: Path
     hidden = ("PYTEST_", "PYTHON")
     inherited = {k: v for k, v in os.environ.items() if not k.startswith(hidden)}
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "kept_failures", "test_it.py"],
+        [sys.executable, "-m", "pytest", "-q", "-p", "support.kept_failures", "test_it.py"],
         cwd=tmp_path,
         env=inherited | {"SEED": "7", "PYTHONPATH": str(TESTS)},
         capture_output=True,

@@ -10,13 +10,13 @@ import os
 
 import pytest
 
-from histories import ALL
 from kubecontroller.testing.seeds import derive
 from redis_testing.simulation.failover import FAILOVER_SCENARIOS
 from redis_testing.simulation.histories import play_together
 from redis_testing.simulation.mode_changes import MODE_CHANGES
 from redis_testing.simulation.scenarios import Scenario
 from redis_testing.simulation.sources import SOURCE_SCENARIOS
+from support.histories import ALL
 
 pytestmark = pytest.mark.timeout(900)  # by the clock of a busy machine
 

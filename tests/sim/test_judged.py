@@ -8,13 +8,13 @@ from functools import lru_cache
 
 import pytest
 
-from histories import draw_some
 from kubecontroller.client.meta import Manifest
 from kubelocal.apiserver.storage.entries import decode
 from kubelocal.apiserver.storage.store import unpack
 from redis_operator.manifests.pod import SHAPE_ANNOTATION
 from redis_testing.simulation.scenarios import formed
 from redis_testing.simulation.system import Simulation, database, simulate
+from support.histories import draw_some
 
 
 @lru_cache(1000)

@@ -6,7 +6,6 @@ import os
 
 import pytest
 
-from histories import ALL, draw_some
 from kubecontroller.client.meta import Manifest
 from kubecontroller.client.request import Request
 from kubecontroller.testing.faults import FaultyTransport, NoFaults, StreamFault
@@ -18,6 +17,7 @@ from redis_testing.simulation.mode_changes import MODE_CHANGES
 from redis_testing.simulation.process import Strike
 from redis_testing.simulation.scenarios import Scenario, formed, play
 from redis_testing.simulation.system import Simulation, simulate
+from support.histories import ALL, draw_some
 
 
 def drawn() -> list[Scenario]:

@@ -10,11 +10,11 @@ from functools import cache
 
 import pytest
 
-from histories import draw_some
 from redis_testing.simulation.backups import BACKUP_SCENARIOS, UPGRADE_OF_ONE
 from redis_testing.simulation.crashes import Blow, Reference, reference, strike_at_each
 from redis_testing.simulation.process import Strike
 from redis_testing.simulation.scenarios import Scenario
+from support.histories import draw_some
 
 pytestmark = pytest.mark.xdist_group("backups")
 

@@ -13,7 +13,6 @@ from functools import cache
 
 import pytest
 
-from histories import draw_some
 from redis_testing.simulation.catalog import SCENARIOS
 from redis_testing.simulation.crashes import (
     Blow,
@@ -24,6 +23,7 @@ from redis_testing.simulation.crashes import (
     tear_points,
 )
 from redis_testing.simulation.process import Strike
+from support.histories import draw_some
 
 pytestmark = pytest.mark.timeout(900)  # by the clock of a busy machine
 

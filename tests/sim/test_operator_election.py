@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from histories import draw_some
 from kubecontroller.client.errors import NoAnswer
 from kubecontroller.client.request import Request, Response
 from kubecontroller.client.transport import Transport
@@ -25,6 +24,7 @@ from redis_testing.simulation.process import PROCESS
 from redis_testing.simulation.scenarios import formed, play
 from redis_testing.simulation.summary import summary
 from redis_testing.simulation.system import Simulation, database, simulate
+from support.histories import draw_some
 
 pytestmark = pytest.mark.timeout(900)  # by the clock of a busy machine
 

@@ -11,7 +11,6 @@ import os
 
 import pytest
 
-from histories import ALL, draw_some
 from kubecontroller.testing.seeds import derive
 from kubelocal.controllers.engine.caches import BUILT_IN_KINDS
 from redis_operator.manifests.pod import RESTARTED_ANNOTATION
@@ -31,6 +30,7 @@ from redis_testing.simulation.failover_trouble import heal_broken, soak_failover
 from redis_testing.simulation.process import Effect, Strike
 from redis_testing.simulation.scenarios import Scenario, formed, pods
 from redis_testing.simulation.system import DATABASE, NAMESPACE, Simulation, simulate
+from support.histories import ALL, draw_some
 
 from .test_operator_waking import warnings
 

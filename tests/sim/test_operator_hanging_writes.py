@@ -11,7 +11,6 @@ from collections.abc import Callable
 
 import pytest
 
-from histories import draw_some
 from kubecontroller.client.errors import NoAnswer
 from kubecontroller.client.request import Request, Response
 from kubecontroller.client.transport import Transport
@@ -19,6 +18,7 @@ from redis_operator.manifests.names import ROLE_LABEL
 from redis_testing.simulation.failover import failover, followers, is_whole, leader
 from redis_testing.simulation.scenarios import formed, mine, pods, primary
 from redis_testing.simulation.system import DATABASE, Simulation, database, simulate
+from support.histories import draw_some
 
 pytestmark = pytest.mark.timeout(900)  # by the clock of a busy machine
 

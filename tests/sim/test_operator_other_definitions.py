@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from histories import draw_some
 from kubecontroller.client.meta import Manifest
 from kubelocal.controllers.engine.caches import BUILT_IN_KINDS
 from redis_operator.api.crd import crds
@@ -20,6 +19,7 @@ from redis_testing.simulation.failover import failover
 from redis_testing.simulation.mode_changes import standalone
 from redis_testing.simulation.scenarios import formed, mine
 from redis_testing.simulation.system import Simulation, database, simulate
+from support.histories import draw_some
 
 pytestmark = pytest.mark.timeout(300)
 DATABASES: dict[str, Manifest] = {

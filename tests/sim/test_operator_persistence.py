@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from histories import draw_some
 from kubelocal.controllers.engine.caches import BUILT_IN_KINDS
 from redis_testing.simulation.scenarios import formed, mine
 from redis_testing.simulation.system import NAMESPACE, Simulation, database, simulate
+from support.histories import draw_some
 
 pytestmark = pytest.mark.timeout(300)
 REWRITE_SECONDS = 40.0

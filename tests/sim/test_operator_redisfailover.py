@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from histories import draw_some
 from kubecontroller.client.errors import NotFound
 from kubecontroller.client.meta import Manifest
 from kubecontroller.client.objects import EVENTS
@@ -27,6 +26,7 @@ from redis_testing.simulation.redisfailovers import (
 from redis_testing.simulation.scenarios import formed
 from redis_testing.simulation.summary import is_gone
 from redis_testing.simulation.system import DATABASE, NAMESPACE, Simulation, simulate
+from support.histories import draw_some
 
 pytestmark = pytest.mark.timeout(900)  # by the clock of a busy machine
 KEY = (NAMESPACE, DATABASE)

@@ -13,12 +13,12 @@ import sys
 
 import pytest
 
-from histories import ALL
 from kubecontroller.testing.seeds import derive, run_seed
 from redis_testing.simulation.catalog import SCENARIOS
 from redis_testing.simulation.changes import ENGINES as MOVERS
 from redis_testing.simulation.histories import play_struck, play_trial, play_trouble
 from redis_testing.simulation.scenarios import Scenario
+from support.histories import ALL
 
 pytestmark = [pytest.mark.timeout(900)]  # by the clock of a busy machine
 

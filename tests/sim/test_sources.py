@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from histories import ALL, draw_some
 from kubecontroller.client.meta import Manifest
 from kubecontroller.testing.seeds import derive
 from redis_operator.operator.world import REDISES
@@ -23,6 +22,7 @@ from redis_testing.simulation.scenarios import Scenario, formed
 from redis_testing.simulation.sources import SOURCE_SCENARIOS, elsewhere, source_of, write
 from redis_testing.simulation.summary import is_gone
 from redis_testing.simulation.system import DATABASE, NAMESPACE, Simulation, simulate
+from support.histories import ALL, draw_some
 
 
 def drawn() -> list[Scenario]:

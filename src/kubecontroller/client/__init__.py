@@ -2,9 +2,12 @@
 
 Most programs import `Client`, `load`, `HttpTransport` and the usual errors from `kubecontroller`.
 The names here are for those that build requests or transports themselves, or handle rare errors;
-the built-in kinds are in `objects`. Begin with `api`; `verbs` builds its requests, `http`
-sends them, `config` finds the API server. It imports nothing of this package but `custom`; called
-by `runtime`, `testing` and by programs that only need a client.
+the built-in kinds are in `objects`. `verbs` builds the requests of a client, `http` sends them,
+`config` finds the API server.
+
+May import: `custom`.
+Called by: `runtime`, `testing`, and programs that need only a client, such as `kubelocal.node`.
+Begin with: `api.Client`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,11 @@
 """Parts of a custom kind: conditions, schemas and definitions made from Python types.
 
-Pure values: it imports nothing else of the library and does no I/O, so that the pure part of an
-operator may use it. `client.definitions` installs what `definition` returns. Begin with `schema`.
+Pure values, without I/O, so that the pure part of an operator may use it. `client.definitions`
+installs what `definition` returns.
+
+May import: nothing else of the library.
+Called by: `client`, and by operators, also by their pure parts.
+Begin with: `schema`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,13 @@
 """The controller runtime: caches, queues, workers, leader election, and the process around them.
 
 What every operator needs is in `kubecontroller`; the names here are for those with webhooks, with
-triggers, finalizers or a process of their own. `docs/kubecontroller/runtime.md`
-explains them with a whole operator. Begin with `manager`, which starts the parts in order, then
-`controller`, `informer` and `workqueue`. It may import `client` and `custom`; called by operators.
+triggers, finalizers or a process of their own. `docs/kubecontroller/runtime.md` explains them with
+a whole operator.
+
+May import: `client`, `custom`.
+Called by: `testing`, `kubelocal.controllers`, `kubelocal.node`, and by operators.
+Begin with: `manager`, which starts the parts in order, then `controller`, `informer` and
+    `workqueue`.
 """
 
 from __future__ import annotations

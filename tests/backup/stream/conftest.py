@@ -8,7 +8,6 @@ import random
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
-from pair_of_servers import eventually, speak
 from redis_operator.backup.replica import Login
 from redis_operator.backup.store import Shelf, open_shelf
 from redis_operator.backup.stream.archiver import Archiver, Limits, Shard
@@ -18,6 +17,7 @@ from redis_operator.backup.stream.plan import ReplayPlan
 from redis_operator.backup.task import Source, Store
 from redis_operator.manifests.users import BACKUP_RULES
 from redis_testing.servers import EngineBinary, Server, Servers
+from support.pair_of_servers import eventually, speak
 
 LOGIN = Login("backup", "secret")
 RULES = ("on", ">secret", *BACKUP_RULES.split())

@@ -22,11 +22,11 @@ from backup.stream.conftest import (
     running,
     shelf_in,
 )
-from pair_of_servers import eventually, speak
 from redis_operator.backup.stream.catalogue import read_catalogue
 from redis_operator.backup.stream.find import find_plan
 from redis_operator.backup.stream.plan import Offset, plan
 from redis_testing.servers import EngineBinary
+from support.pair_of_servers import eventually, speak
 
 pytestmark = pytest.mark.servers
 

@@ -14,7 +14,6 @@ import pytest
 
 from backup.stream.conftest import LOGIN, Replicated, archiver_of, replicated, running, shelf_in
 from kubelocal.loopback import free_host
-from pair_of_servers import eventually, speak
 from redis_operator.backup.errors import StoreError
 from redis_operator.backup.store import Shelf, open_shelf
 from redis_operator.backup.stream.catalogue import read_catalogue
@@ -23,6 +22,7 @@ from redis_operator.backup.stream.run import archive
 from redis_operator.backup.task import ArchiverReport, ArchiveTask, Store
 from redis_operator.operator.backups import workers
 from redis_testing.servers import find_engines
+from support.pair_of_servers import eventually, speak
 
 pytestmark = pytest.mark.servers
 

@@ -21,12 +21,12 @@ from backup.stream.conftest import (
     sampled,
     shelf_in,
 )
-from pair_of_servers import eventually, speak
 from redis_operator.backup.stream.archiver import Archiver
 from redis_operator.backup.stream.catalogue import read_catalogue
 from redis_operator.backup.stream.find import find_plan, find_window
 from redis_operator.backup.stream.plan import AtTime, Offset
 from redis_testing.servers import EngineBinary, Server
+from support.pair_of_servers import eventually, speak
 
 pytestmark = pytest.mark.servers
 

@@ -17,7 +17,6 @@ from backup.stream.conftest import (
     running,
     shelf_in,
 )
-from pair_of_servers import eventually, fill, pair, run, speak
 from redis_operator.backup.stream.archiver import Archiver, Shard
 from redis_operator.backup.stream.catalogue import read_catalogue
 from redis_operator.backup.stream.find import find_plan
@@ -26,6 +25,7 @@ from redis_operator.backup.task import Source
 from redis_operator.redis.moving import Method
 from redis_operator.redis.slots import SlotSet
 from redis_testing.servers import EngineBinary
+from support.pair_of_servers import eventually, fill, pair, run, speak
 
 pytestmark = pytest.mark.servers
 

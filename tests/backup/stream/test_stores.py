@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from backup.stream.conftest import archiver_of, digest, info, replicated, running
-from pair_of_servers import eventually, speak
 from redis_operator.backup.errors import WorkerError
 from redis_operator.backup.store import open_shelf
 from redis_operator.backup.stream.catalogue import read_catalogue
@@ -19,7 +18,8 @@ from redis_operator.backup.stream.plan import Offset
 from redis_operator.backup.stream.replay import content_of
 from redis_operator.backup.task import Encryption, S3Place, Store
 from redis_testing.servers import Servers, find_engines
-from s3_server import S3Server
+from support.pair_of_servers import eventually, speak
+from support.s3_server import S3Server
 
 pytestmark = pytest.mark.servers
 

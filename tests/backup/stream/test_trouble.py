@@ -24,7 +24,6 @@ from backup.stream.conftest import (
     sampled,
     shelf_in,
 )
-from pair_of_servers import eventually, speak
 from redis_operator.backup.errors import Damaged, StoreError
 from redis_operator.backup.replica import attach
 from redis_operator.backup.store import Shelf
@@ -37,6 +36,7 @@ from redis_operator.backup.stream.plan import AtTime, NotArchived, Offset, Repla
 from redis_operator.backup.stream.records import segment_names
 from redis_operator.backup.stream.spool import Superseded
 from redis_testing.servers import EngineBinary, Server, Servers, find_engines
+from support.pair_of_servers import eventually, speak
 
 pytestmark = pytest.mark.servers
 

@@ -25,7 +25,6 @@ from backup.stream.conftest import (
     shelf_in,
 )
 from kubelocal.loopback import free_host
-from pair_of_servers import eventually, speak
 from redis_operator.backup.errors import PointTaken, SourceError, StoreError, WorkerError
 from redis_operator.backup.replica import Login
 from redis_operator.backup.store import open_shelf
@@ -49,6 +48,7 @@ from redis_operator.backup.task import (
 from redis_operator.redis import commands
 from redis_operator.redis.connection import Address, Credentials, connect
 from redis_testing.servers import EngineBinary, Server, Servers, find_engines
+from support.pair_of_servers import eventually, speak
 
 pytestmark = pytest.mark.servers
 

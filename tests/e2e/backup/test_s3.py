@@ -12,7 +12,7 @@ import pytest
 
 from e2e.backup.s3_pod import S3Pod
 from e2e.standalone.conftest import Alone
-from s3_server import S3Server
+from support.s3_server import S3Server
 
 pytestmark = pytest.mark.e2e
 

@@ -14,7 +14,6 @@ import pytest
 from e2e.harness import Cluster, until
 from e2e.install.conftest import Person
 from e2e.install.test_admission import asking, bundles, is_judged
-from install.small_cluster import certificate_definition
 from kubecontroller.client.api import Client
 from kubecontroller.client.errors import ApiError, NotFound
 from kubecontroller.client.objects import CUSTOM_RESOURCE_DEFINITIONS, PODS, SECRETS
@@ -22,6 +21,7 @@ from kubecontroller.client.patches import MergePatch
 from kubecontroller.runtime.certificates import Material, renewed
 from redis_operator.api.webhooks import CONFIGURATION, ISSUED_SECRET, SECRET
 from redis_operator.install.waiting import CERTIFICATES, WEBHOOK_CONFIGURATIONS
+from support.small_cluster import certificate_definition
 
 pytestmark = pytest.mark.e2e
 HOME = "redis-operator"

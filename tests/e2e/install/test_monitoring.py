@@ -12,7 +12,14 @@ import pytest
 
 from e2e.harness import Cluster, until
 from e2e.install.conftest import Person
-from install.test_monitoring import EXPRESSIONS, MONITORS, OF_PROMETHEUS, RULES, definition, names
+from install.monitoring.test_monitoring import (
+    EXPRESSIONS,
+    MONITORS,
+    OF_PROMETHEUS,
+    RULES,
+    definition,
+    names,
+)
 
 pytestmark = pytest.mark.e2e
 

@@ -11,7 +11,6 @@ import pytest
 from msgspec.structs import replace
 
 from kubecontroller.client.errors import ConnectionFailed
-from pair_of_servers import speak
 from redis_operator.manifests.facts import Passwords, SourceLogin
 from redis_operator.operator.effects import carry_out
 from redis_operator.operator.errors import ActionError
@@ -29,6 +28,7 @@ from redis_operator.redis import commands
 from redis_operator.redis.connection import connect
 from redis_operator.redis.errors import RedisError
 from redis_testing.servers import EngineBinary, Server, Servers, find_engines
+from support.pair_of_servers import speak
 
 pytestmark = pytest.mark.servers
 

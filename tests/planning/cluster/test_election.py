@@ -7,12 +7,12 @@ from msgspec.structs import replace
 
 from planning.cluster.test_rules_heal import WANTED, whole_database
 from planning.moments import knowing
-from planning.situations import but
 from redis_operator.planning.cluster.election import LAG_BYTES, best, limitation, ranked, unsynced
 from redis_operator.planning.cluster.topology import ClusterTopology
 from redis_operator.planning.identity import NodeId, Role
 from redis_operator.planning.observed import Election, Evidence, Observed, Seen, Unreachable
 from redis_operator.redis.slots import NO_SLOTS
+from support.situations import but
 
 
 def observed() -> tuple[Observed, float]:

@@ -11,7 +11,6 @@ import pytest
 from msgspec.structs import replace
 
 from planning.moments import knowing
-from planning.situations import WANTED, but, whole_database
 from redis_operator.planning.actions import LabelRole
 from redis_operator.planning.cluster.actions import Forget, Meet, ResetEmptyNode
 from redis_operator.planning.cluster.connect import connect
@@ -26,6 +25,7 @@ from redis_operator.planning.common.label import label
 from redis_operator.planning.identity import Role
 from redis_operator.planning.observed import Observed, Seen
 from redis_operator.redis.slots import NO_SLOTS, SlotSet
+from support.situations import WANTED, but, whole_database
 
 NOW = 1_000_000.0
 

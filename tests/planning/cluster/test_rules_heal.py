@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from planning.situations import WANTED, assert_serves_all, new_database, whole_database
 from redis_operator.planning.advice import Plan, PlanPhase
 from redis_operator.planning.at import at
 from redis_operator.planning.cluster.actions import (
@@ -25,6 +24,7 @@ from redis_operator.redis.slots import ALL_SLOTS, SlotSet, even_shares, key_slot
 from redis_testing.cluster import SimulatedCluster, verbs
 from redis_testing.cluster.breakages import fill
 from redis_testing.cluster.database import SimulatedDatabase
+from support.situations import WANTED, assert_serves_all, new_database, whole_database
 
 # Creating
 

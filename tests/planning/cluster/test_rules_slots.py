@@ -9,7 +9,6 @@ import pytest
 from msgspec.structs import replace
 
 from planning.moments import knowing
-from planning.situations import WANTED, assert_serves_all, but, whole_database
 from redis_operator.planning.at import At, at
 from redis_operator.planning.cluster.actions import (
     AssignSlots,
@@ -28,6 +27,7 @@ from redis_operator.planning.plan import plan
 from redis_operator.redis.slots import SlotSet, even_shares, key_slot
 from redis_testing.cluster import Record, verbs
 from redis_testing.cluster.database import SimulatedDatabase
+from support.situations import WANTED, assert_serves_all, but, whole_database
 
 # Slots
 

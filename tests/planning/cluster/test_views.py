@@ -8,12 +8,12 @@ import pytest
 from msgspec.structs import replace
 
 from planning.large import database
-from planning.situations import whole_database
 from redis_operator.planning.cluster.views import Views
 from redis_operator.planning.clusters import Peer, PeerFlag
 from redis_operator.planning.identity import NodeId
 from redis_operator.planning.observed import Seen
 from redis_operator.redis.slots import SlotSet
+from support.situations import whole_database
 
 STRANGER = Peer(id=NodeId("f" * 40), ip="10.9.9.9", role=database(1)[1].seen[0].role)
 

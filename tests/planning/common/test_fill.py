@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from planning.situations import but, whole_database
 from redis_operator.api.status import RedisStatus, RestoreStatus, RestoringStatus
 from redis_operator.planning.advice import Wanted
 from redis_operator.planning.observed import Observed, Seen, Unreachable
@@ -13,6 +12,7 @@ from redis_operator.planning.plan import plan
 from redis_operator.planning.reporting.context import Context
 from redis_operator.planning.reporting.status import status
 from redis_operator.planning.sources import Filling
+from support.situations import but, whole_database
 
 NOW = 1_900_000_000.0
 

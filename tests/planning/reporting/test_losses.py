@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from planning.situations import WANTED, assert_serves_all, whole_database
 from redis_operator.api.status import Phase, RedisStatus
 from redis_operator.planning.advice import Wanted
 from redis_operator.planning.cluster.actions import Failover, FailoverMode
@@ -16,6 +15,7 @@ from redis_operator.planning.reporting.context import Context
 from redis_operator.planning.reporting.status import status
 from redis_operator.redis.slots import ALL_SLOTS, NO_SLOTS, SlotSet, even_shares, key_slot
 from redis_testing.cluster.database import SimulatedDatabase
+from support.situations import WANTED, assert_serves_all, whole_database
 
 IN_MEMORY = replace(WANTED, persistent=False, volatile=True)
 CACHE = replace(IN_MEMORY, start_empty=True)

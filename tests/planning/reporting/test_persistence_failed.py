@@ -8,7 +8,6 @@ import pytest
 from msgspec.structs import replace
 
 from planning.moments import but, whole
-from planning.situations import WANTED, whole_database
 from planning.standalone.test_standalone import FORMED, SERVER
 from planning.standalone.test_standalone import WANTED as ALONE
 from planning.standalone.test_standalone import told as told_alone
@@ -20,6 +19,7 @@ from redis_operator.planning.reporting.announcements import announcements
 from redis_operator.planning.reporting.context import Context
 from redis_operator.planning.reporting.status import status
 from redis_testing.cluster import disk
+from support.situations import WANTED, whole_database
 
 NOW = 1_000_000.0
 REFUSES = "refuses writes (MISCONF)"

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from planning.cluster.test_rules_heal import WANTED, new_database, whole_database
 from planning.cluster.test_rules_slots import told_everybody_but_its_replica
 from planning.moments import knowing
-from planning.situations import but
 from redis_operator.api.status import Phase, RedisStatus
 from redis_operator.planning import advice
 from redis_operator.planning.advice import Plan
@@ -21,6 +20,7 @@ from redis_operator.planning.reporting.context import Context
 from redis_operator.planning.reporting.status import refused, status
 from redis_operator.redis.slots import NO_SLOTS, SlotSet
 from redis_testing.cluster.database import SimulatedDatabase
+from support.situations import but
 
 
 def told(database: SimulatedDatabase, previous: RedisStatus | None = None) -> RedisStatus:

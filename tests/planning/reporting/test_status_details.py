@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 import pytest
 from msgspec.structs import replace
 
-from planning.situations import WANTED, new_database, whole_database
 from redis_operator.api import status as api
 from redis_operator.api.status import Operation, RedisStatus
 from redis_operator.planning.actions import ScaleWorkload
@@ -19,6 +18,7 @@ from redis_operator.planning.reporting.context import Context
 from redis_operator.planning.reporting.degradations import Degradation
 from redis_operator.planning.reporting.status import status
 from redis_testing.cluster.database import SimulatedDatabase
+from support.situations import WANTED, new_database, whole_database
 
 from .test_status_at_rest import WANTED as AT_REST
 from .test_status_at_rest import whole

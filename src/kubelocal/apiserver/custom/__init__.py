@@ -1,4 +1,9 @@
-"""Custom resources: schemas (structure, validation, formats), versions, and rules in CEL; pure.
+"""Custom resources: schemas (structure, validation, formats) and rules in CEL; pure.
 
-Called by `objects`, `lifecycle` and `core`; begin with `schema`.
+`schema` sets defaults and prunes, `validation` checks a value against its schema, `structure`
+checks the schema of a definition; `cel` has the rules.
+
+May import: `storage`, `kinds`.
+Called by: `objects`, `format`, `verbs` and `core`.
+Begin with: `schema`.
 """

@@ -1,4 +1,8 @@
 """JSON patch, merge patch and strategic merge patch of plain values; pure.
 
-Called by `verbs` and `admission`; begin with `json_patch`.
+`strategic` merges lists by the keys that the schema of a kind names.
+
+May import: none of the other packages of the API server.
+Called by: `verbs` and `admission`.
+Begin with: `json_patch`.
 """

@@ -1,1 +1,8 @@
-"""Chooses the node of a pod; pure. Begin with `scheduler`."""
+"""The scheduler: chooses the node of a pod, or says why none fits; pure.
+
+`affinity` has the rules of pods about labels of nodes and about other pods.
+
+May import: `kubecontroller.custom`, `apiserver.kinds`, `engine`.
+Called by: `loop`.
+Begin with: `scheduler`.
+"""

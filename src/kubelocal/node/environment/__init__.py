@@ -1,4 +1,9 @@
 """Variables and files of a container that come from the API; pure.
 
-Called by `pod`, `volumes` and `process`; begin with `variables`.
+`variables` composes the environment, `downward` reads fields of the pod, `payloads` makes the files
+of ConfigMaps, Secrets and projections.
+
+May import: `apiserver.kinds`.
+Called by: `pod`, `volumes`, `process`, and `agent`.
+Begin with: `variables`.
 """

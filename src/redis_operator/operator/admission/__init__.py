@@ -1,5 +1,10 @@
 """Admission webhooks: every replica serves them.
 
-Begin with `webhooks`, which serves reviews; `verdicts` decides and is pure. Called by
-`operator.wiring`; it may import `api`, `planning`, `translation` and the caches of the operator.
+`webhooks` serves reviews; `verdicts` decides and is pure: it judges by the rules that a pass checks
+again.
+
+May import: `api`, `planning`, `manifests`, `translation`, `redis`, `objects` (who owns an object)
+    and `kubecontroller`.
+Called by: `operator.wiring`.
+Begin with: `webhooks`.
 """

@@ -1,6 +1,9 @@
 """Redis servers and sentinels: links to them, questions to them, and actions on them.
 
-Begin with `probe` (one question to one server) and `actions` (each with its precondition and its
-verification). The differences between modes are in the dialects, listed in `dialects`. It may
-import the operator's own values, `planning` and `redis`; called by a pass (`observe`, `act`).
+`probe` asks one server, `actions` has each step with its precondition and its verification, `links`
+holds the connections. The differences between modes are in the dialects, listed in `dialects`.
+
+May import: `planning`, `manifests`, `api`, `redis` and `kubecontroller`.
+Called by: the modules of a pass (`operator.observe`, `operator.act`); `objects.actions`.
+Begin with: `probe` and `actions`.
 """

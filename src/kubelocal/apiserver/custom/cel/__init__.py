@@ -1,4 +1,9 @@
 """Rules of custom resources (`x-kubernetes-validations`): compiled, costed, evaluated.
 
-Called by `objects.questions` and the validation of definitions; begin with `rules`.
+`syntax` parses an expression, `compile` checks it, `cost` estimates it as Kubernetes does, and
+`library` has the functions that Kubernetes adds to CEL.
+
+May import: `custom`, `kinds`.
+Called by: `objects.questions` and `objects.validation`.
+Begin with: `rules`.
 """

@@ -12,7 +12,6 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from install.small_cluster import SmallCluster, Snapshot, small_cluster
 from install.test_installer import CLUSTER_ROLES
 from kubecontroller.client.api import Client
 from kubecontroller.client.errors import Invalid, NotFound
@@ -42,6 +41,7 @@ from redis_operator.install.managed.objects import installer_objects
 from redis_operator.install.managed.reconcile import REDIS_OPERATORS
 from redis_operator.install.options import Options
 from redis_operator.install.waiting import StageTimeout
+from support.small_cluster import SmallCluster, Snapshot, small_cluster
 
 KEY = ("", "redis-operator")
 PLACE = ("redis-operator", "redis-operator")

@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from histories import draw_some
-from install.small_cluster import Snapshot
-from install.test_components import OFF
-from install.test_managed import KEY, Managed, managed
-from install.test_monitoring import serve_monitoring
+from install.managed.test_components import OFF
+from install.managed.test_managed import KEY, Managed, managed
+from install.monitoring.test_monitoring import serve_monitoring
 from kubecontroller.testing.faults import CRASHES, Fault, NoFaults, Nth, Plan
 from kubecontroller.testing.seeds import derive
 from redis_operator.install.managed.reconcile import REDIS_OPERATORS
+from support.histories import draw_some
+from support.small_cluster import Snapshot
 
 pytestmark = pytest.mark.timeout(600)  # whole installations, several times over
 PARTS = 6  # in which the campaign does them all

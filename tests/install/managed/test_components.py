@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from install.managed.test_managed import PLACE, Managed, managed
+from install.monitoring.test_monitoring import ALL, monitored, serve_monitoring
 from install.test_installer import CLUSTER_ROLES
-from install.test_managed import PLACE, Managed, managed
-from install.test_monitoring import ALL, monitored, serve_monitoring
 from kubecontroller.client.errors import NotFound
 from kubecontroller.client.meta import Manifest
 from kubecontroller.client.objects import DEPLOYMENTS, NETWORK_POLICIES, ROLES, SECRETS, SERVICES

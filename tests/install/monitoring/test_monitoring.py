@@ -14,7 +14,6 @@ import pytest
 import yaml
 from promql_parser import VectorSelector
 
-from install.small_cluster import SmallCluster, small_cluster
 from kubecontroller.client.errors import NotFound
 from kubecontroller.client.meta import Manifest
 from kubecontroller.client.objects import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS
@@ -27,8 +26,9 @@ from redis_operator.install.objects import MONITORING_KINDS, objects
 from redis_operator.install.options import MonitoringOptions, Options
 from redis_testing.simulation.failover import failover
 from redis_testing.simulation.system import Simulation, simulate
+from support.small_cluster import SmallCluster, small_cluster
 
-RUNBOOKS = Path(__file__).parents[2] / "docs" / "runbooks"
+RUNBOOKS = Path(__file__).parents[3] / "docs" / "runbooks"
 SECTIONS = ("## Likely causes", "## Check", "## Do")
 OF_PROMETHEUS = {"up"}
 _SUFFIXES = {
