@@ -157,6 +157,7 @@ class _OnlyMeta(Struct, frozen=True):
 
 
 _EMPTY: Final = ObjectMeta()
+_MOST_DIGITS: Final = 4000
 
 
 def meta_of(obj: HasMetadata | Mapping[str, Any]) -> ObjectMeta:
@@ -196,9 +197,10 @@ def find_condition(conditions: tuple[Condition, ...] | None, kind: str) -> Condi
 def parse_version(text: str) -> int | None:
     """Return a resourceVersion as a number, or nothing when it is not comparable.
 
-    Comparable versions are positive decimals of any length without leading zeros.
+    Comparable versions are positive decimals without leading zeros. Python converts no number of
+    more than 4,300 digits; servers use twenty at most.
     """
-    if text.isascii() and text.isdigit() and text[0] != "0":
+    if len(text) <= _MOST_DIGITS and text.isascii() and text.isdigit() and text[0] != "0":
         return int(text)
     return None
 

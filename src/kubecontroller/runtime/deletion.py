@@ -73,8 +73,9 @@ async def delete_after_live_read(
         return "it is gone already" if gone else "it changed in the meantime"
     except (ServerError, NoAnswer, ConnectionBroken):
         raise  # it may have been executed: expected until the object is seen, or too long
-    except KubeError:
-        _take_back(expectations, owner, uid)  # it was refused, or never sent
+    except KubeError as error:
+        if not getattr(error, "carried_out", False):
+            _take_back(expectations, owner, uid)  # it was refused, or never sent
         raise
     return None
 

@@ -250,8 +250,8 @@ class Manager:
         stop = asyncio.create_task(self._stopping.wait(), name="stop")
         try:
             await asyncio.wait({start, stop}, return_when=asyncio.FIRST_COMPLETED)
-            if start.done() and not start.cancelled() and start.exception() is not None:
-                self._fail(start.exception())
+            if start.done():
+                self._ended("start", start)
             await stop
         finally:
             for task in (start, stop):

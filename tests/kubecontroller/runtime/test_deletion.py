@@ -9,9 +9,11 @@ from kubecontroller.client.errors import (
     ConnectionFailed,
     NoAnswer,
     ServerError,
+    UndecodableObject,
 )
 from kubecontroller.client.meta import is_at_least
 from kubecontroller.client.patches import MergePatch
+from kubecontroller.client.request import Response
 from kubecontroller.runtime.deletion import delete_after_live_read
 from kubecontroller.runtime.expectations import Expectations
 
@@ -141,9 +143,39 @@ async def test_a_delete_that_may_have_been_done_stays_expected(
     assert obj.metadata.uid in expectations.limitation(OWNER)
 
 
+async def test_a_delete_whose_response_does_not_fit_stays_expected(
+    client, kind, manifest, expectations
+):
+    obj = await client.create(kind, manifest("a"))
+    inner = client.transport
+
+    class Odd:
+        async def request(self, request, *, timeout):
+            answer = await inner.request(request, timeout=timeout)
+            if request.method == "DELETE":
+                return Response(200, {}, b'{"kind": "ConfigMap", "data": 5}')
+            return answer
+
+    client.transport = Odd()
+    with pytest.raises(UndecodableObject) as caught:
+        await delete_after_live_read(
+            client, kind, KEY, uid=obj.metadata.uid, limitation=never, owner=OWNER,
+            expectations=expectations,
+        )  # fmt: skip
+    assert caught.value.carried_out
+    assert obj.metadata.uid in expectations.limitation(OWNER)
+
+
 @pytest.mark.parametrize(
     ("one", "other", "result"),
-    [("10", "9", True), ("9", "10", False), ("1" + "0" * 30, "9" * 30, True), ("x", "1", None)],
+    [
+        ("10", "9", True),
+        ("9", "10", False),
+        ("1" + "0" * 30, "9" * 30, True),
+        ("x", "1", None),
+        ("9" * 5000, "1", None),
+    ],
+    ids=lambda value: str(value)[:40],
 )
 def test_versions_compare_as_numbers_or_not_at_all(one, other, result):
     assert is_at_least(one, other) is result

@@ -360,6 +360,19 @@ async def test_a_part_that_ends_by_itself_ends_the_manager_with_its_name(server,
             await manager.run()
 
 
+async def test_a_start_that_somebody_else_cancels_ends_the_manager_with_an_error(server):
+    class Rude:
+        async def start(self) -> None:
+            await cancelled("")
+
+        async def stop(self) -> None: ...
+
+    manager = Manager(Client(server.transport()), webhooks=[Rude()])
+    with pytest.raises(RuntimeError, match="start was cancelled"):
+        async with asyncio.timeout(60):
+            await manager.run()
+
+
 async def test_an_informer_asked_for_late_is_run(server, client, kind, manifest, running):
     manager = Manager(Client(server.transport()))
     async with running(manager.run()):
