@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from e2e.clusters import until
 from e2e.standalone.conftest import Alone
 from kubecontroller.client.errors import Invalid
 from kubecontroller.client.patches import MergePatch
@@ -54,10 +55,13 @@ async def test_the_example_is_a_backup_and_a_database_that_begins_with_it(
 
     assert await scratch.run("FLUSHALL") == "OK"
     store.apply(yaml.safe_load((EXAMPLES / "restore.yaml").read_text()))
-    done = "--for=jsonpath={.status.phase}=Completed"
-    store.cluster.kubectl(
-        "wait", done, "redisrestore/scratch-back", "--timeout=90s", "-n", store.namespace
-    )
+
+    async def replaced() -> bool:
+        words = ("get", "redisrestore", "scratch-back", "-n", store.namespace)
+        return store.cluster.kubectl(*words, "-o", "jsonpath={.status.phase}") == "Completed"
+
+    # A kubelet takes up to ninety seconds to show a changed Secret to its containers.
+    await until(replaced, seconds=180, what="the restore to complete", every=0.5)
     await scratch.wait_ready()
     assert await scratch.lost() == []
 
