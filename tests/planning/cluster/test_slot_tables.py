@@ -81,7 +81,16 @@ GHOSTS: dict[str, Row] = {
         {},
         "",
     ),
-    "one that owns a slot in one's eyes": (m.viewed(GHOST, m.STRANGER, "1-1", slots=FIVE), {}, ""),
+    "one that owns in one's eyes what another serves": (
+        m.viewed(GHOST, m.STRANGER, "1-1", slots=FIVE),
+        {},
+        FORGETS,
+    ),
+    "one that owns in one's eyes what no server serves": (
+        m.viewed(m.but(GHOST, "0-0", slots=P0.slots - FIVE), m.STRANGER, "1-1", slots=FIVE),
+        {},
+        "",
+    ),
     "one that a replica follows": (m.but(GHOST, "1-1", replica_of=m.STRANGER), {}, ""),
     "one that shakes hands": (
         m.viewed(GHOST, m.STRANGER, "1-1", flags=frozenset({PeerFlag.HANDSHAKE})),
