@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from kubelocal.apiserver.causes import Cause, invalid, required
+from kubelocal.apiserver.causes import Cause, invalid, not_supported, required
 from kubelocal.apiserver.custom.cel.engine import cel
 from kubelocal.apiserver.custom.cel.library import LIBRARY
 from kubelocal.apiserver.custom.cel.syntax import (
@@ -28,15 +28,18 @@ from kubelocal.apiserver.custom.cel.values import escaped
 
 __all__ = ["Rule", "compile_rules", "compiled", "mentioned"]
 
+_OPTIONAL_FIELD = re.compile(r"\.\?([A-Za-z_]\w*)")
+_OPTIONAL_INDEX = re.compile(r"\[\?((?:[^\[\]\"']|\"[^\"]*\"|'[^']*')*)\]")
 _SPOKEN = re.compile(r"\b(?:self|oldSelf)\b(?:\.(\w+)\b(?!\s*\())?")
 _MACROS = ("all", "exists", "exists_one", "map", "filter")
 _BINDING = re.compile(rf"\.(?:{'|'.join(_MACROS)})\(\s*(\w+)\s*,")
+_REASONS = tuple(f"FieldValue{word}" for word in ("Duplicate", "Forbidden", "Invalid", "Required"))
 _TYPES = {"int", "uint", "double", "bool", "string", "bytes", "list", "map", "null_type", "type"}
-_QUALIFIERS = {name.partition(".")[0] for name in LIBRARY if "." in name}
+_QUALIFIERS = {"optional", *(name.partition(".")[0] for name in LIBRARY if "." in name)}
 _VARIABLES = {"self", "oldSelf", *_TYPES, *_QUALIFIERS}
 _CORE = re.compile(
-    "size|contains|startsWith|endsWith|matches|dyn|duration|timestamp|has"
-    f"|{'|'.join([*_MACROS, *_TYPES])}"
+    "size|contains|startsWith|endsWith|matches|dyn|duration|timestamp|has|of|none|ofNonZeroValue"
+    f"|hasValue|value|or|orValue|{'|'.join([*_MACROS, *_TYPES])}"
 )
 _Schema = dict[str, Any]
 
@@ -56,8 +59,10 @@ class _Undefined(Exception):  # noqa: N818 - the name of a field
 @lru_cache(maxsize=4096)
 def compiled(source: str) -> Rule:
     """Compile a source; compiled sources are cached."""
+    text = _OPTIONAL_FIELD.sub(r'.optional_("\1")', source)
+    text = _OPTIONAL_INDEX.sub(r".optional_(\1)", text)
     try:
-        program = cel.compile(source)
+        program = cel.compile(text)
     except ValueError as error:
         return Rule(None, uses_old=False, error=f"compilation failed: {error}")
     known = program.references()
@@ -111,14 +116,16 @@ def _rule_problems(
         yield required(f"{place}.rule", "rule is not specified")
         return
     ready = compiled(source)
-    error = ready.error or _type_error(schema, source, "boolean", is_root)
+    is_optional = bool(rule.get("optionalOldSelf"))
+    error = ready.error or _type_error(schema, source, "boolean", is_root, is_optional)
     if error:
         yield invalid(f"{place}.rule", source, error)
     elif ready.uses_old and atomic_at:
         text = "oldSelf cannot be used on the uncorrelatable portion of the schema within "
         yield invalid(f"{place}.rule", source, f"{text}{atomic_at}")
-    elif rule.get("optionalOldSelf"):
-        yield invalid(f"{place}.optionalOldSelf", True, "is not supported by this server")
+    elif rule.get("optionalOldSelf") is not None and not ready.uses_old:
+        text = "may not be set if oldSelf is not used in rule"
+        yield invalid(f"{place}.optionalOldSelf", rule["optionalOldSelf"], text)
     yield from _message_problems(schema, rule, place, is_root=is_root)
 
 
@@ -128,16 +135,18 @@ def _message_problems(
     expression = rule.get("messageExpression")
     if expression:
         error = compiled(expression).error
-        error = error or _type_error(schema, expression, "string", is_root)
+        error = error or _type_error(schema, expression, "string", is_root, True)
         if error:
             yield invalid(f"{place}.messageExpression", expression, f"messageExpression {error}")
-    message, path = rule.get("message"), rule.get("fieldPath")
+    message, reason, path = (rule.get(word) for word in ("message", "reason", "fieldPath"))
     if message and "\n" in message.strip():
         yield invalid(f"{place}.message", message, "must not contain line breaks")
     elif not message and "\n" in rule["rule"].strip():
         yield required(f"{place}.message", "must be specified if rule contains line breaks")
     if path is not None and not _leads_somewhere(schema, path):
         yield invalid(f"{place}.fieldPath", path, "must be a valid path")
+    if reason is not None and reason not in _REASONS:
+        yield not_supported(f"{place}.reason", reason, _REASONS)
 
 
 def _leads_somewhere(schema: _Schema, path: str) -> bool:
@@ -150,7 +159,7 @@ def _leads_somewhere(schema: _Schema, path: str) -> bool:
     return path.startswith((".", "["))
 
 
-def _type_error(schema: _Schema, source: str, wanted: str, is_root: bool) -> str:
+def _type_error(schema: _Schema, source: str, wanted: str, is_root: bool, is_optional: bool) -> str:
     """Look up fields in the schema; a missing one is an error."""
     tree = parse(source)
     if tree is None:
@@ -160,7 +169,7 @@ def _type_error(schema: _Schema, source: str, wanted: str, is_root: bool) -> str
         always: _Schema = {name: {} for name in ("apiVersion", "kind", "metadata")}
         own = {**schema, "properties": {**always, **schema.get("properties", {})}}
     try:
-        found = _followed(tree, {"self": own, "oldSelf": own})
+        found = _followed(tree, {"self": own, "oldSelf": {} if is_optional else own})
     except _Undefined as error:
         return f"compilation failed: undefined field '{error}'"
     kind = found.get("type", wanted)

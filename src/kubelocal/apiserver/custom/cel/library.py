@@ -12,6 +12,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
+from kubelocal.apiserver.custom.cel.engine import cel
 from kubelocal.apiserver.kinds.quantities import parse_quantity
 
 __all__ = ["LIBRARY"]
@@ -86,6 +87,19 @@ def _is_sorted(items: list[Any]) -> bool:
     return all(a <= b for a, b in itertools.pairwise(items))
 
 
+def _optional(container: Any, key: Any) -> Any:
+    """Select from a map, a list, or an optional one; in sources it is `.?key` and `[?key]`."""
+    if isinstance(container, cel.OptionalValue):
+        if not container.has_value():
+            return cel.OptionalValue.none()
+        container = container.value()
+    if isinstance(container, dict):
+        found = key in container
+    else:
+        found = isinstance(key, int) and 0 <= key < len(container)
+    return cel.OptionalValue.of(container[key]) if found else cel.OptionalValue.none()
+
+
 def _counted(count: int) -> list[int]:
     """Return the numbers below a count; too many would exceed the cost limit of a rule."""
     if count > _MOST_NUMBERS:
@@ -94,6 +108,7 @@ def _counted(count: int) -> list[int]:
 
 
 LIBRARY: dict[str, Callable[..., Any]] = {
+    "optional_": _optional,
     # lists
     "isSorted": _is_sorted,
     "sum": sum,

@@ -15,7 +15,13 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from kubelocal.apiserver.causes import Cause, invalid
+from kubelocal.apiserver.causes import (
+    Cause,
+    duplicate,
+    forbidden,
+    invalid,
+    required,
+)
 from kubelocal.apiserver.custom.cel.compile import Rule, compile_rules, compiled, mentioned
 from kubelocal.apiserver.custom.cel.engine import cel
 from kubelocal.apiserver.custom.cel.library import LIBRARY
@@ -158,10 +164,16 @@ def _asked(
 ) -> Iterator[Cause]:
     now = to_cel(schema, value, is_root=is_root)
     before = None if old is ABSENT else to_cel(schema, old, is_root=is_root)
-    context = _context({"self": now, "oldSelf": before})
+    fallback = _context({"self": now, "oldSelf": before})
     for rule, ready in rules:
-        if ready.uses_old and (old is ABSENT or old is None):
+        is_optional = bool(rule.get("optionalOldSelf"))
+        if ready.uses_old and (old is ABSENT or old is None) and not is_optional:
             continue
+        context = fallback
+        if is_optional:
+            none = cel.OptionalValue.none()
+            past = none if before is None else cel.OptionalValue.of(before)
+            context = _context({"self": now, "oldSelf": past})
         cause = _judge(rule, ready, context, path or "<nil>", schema)
         if cause is not None:
             yield cause
@@ -200,7 +212,7 @@ def _judge(
     if holds is True:
         return None
     place = _place(schema, path, rule.get("fieldPath", ""))
-    return invalid(place, kind, _message(rule, context))
+    return _broken(rule.get("reason"), place, kind, _message(rule, context))
 
 
 def _runtime_error(error: Exception) -> str:
@@ -245,3 +257,14 @@ def _message(rule: dict[str, Any], context: Any) -> str:
     if not isinstance(text, str) or not text.strip() or "\n" in text or len(text) > _MAX_MESSAGE:
         return str(fallback)
     return text.strip()
+
+
+def _broken(reason: str | None, path: str, kind: str, message: str) -> Cause:
+    match reason:
+        case "FieldValueForbidden":
+            return forbidden(path, message)
+        case "FieldValueRequired":
+            return required(path, message)
+        case "FieldValueDuplicate":
+            return duplicate(path, kind)
+    return invalid(path, kind, message)

@@ -19,7 +19,7 @@ _TOKEN = re.compile(
         |\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'))
     |(?P<number>0x[0-9a-fA-F]+[uU]?|(?:\d+\.\d+|\d+|\.\d+)(?:[eE][+-]?\d+)?[uU]?)
     |(?P<name>[A-Za-z_]\w*)
-    |(?P<sign>\|\||&&|==|!=|<=|>=|[-+*/%!<>?:.,()\[\]{}`])
+    |(?P<sign>\|\||&&|==|!=|<=|>=|\[\?|\.\?|[-+*/%!<>?:.,()\[\]{}`])
     )""",
     re.VERBOSE | re.DOTALL,
 )
@@ -145,13 +145,16 @@ class _Reader:
 
     def _member(self, found: Expression) -> Expression:
         while True:
-            if self._take("."):
+            if self._take(".?"):
+                found = Call("_?._", None, (found, Literal(1, "string")))
+                self._name()
+            elif self._take("."):
                 name = self._name()
                 if self._take("("):
                     found = Call(name, found, self._arguments(")"))
                 else:
                     found = Select(found, name)
-            elif self._take("["):
+            elif self._take("[", "[?"):
                 found = Call("_[_]", None, (found, self.expression()))
                 self._expect("]")
             else:

@@ -46,6 +46,9 @@ def judged(schema: dict[str, Any], new: Any, old: Any = None) -> list[str]:
         "quantity('1k') == quantity('1000')",
         "quantity('500m').add(quantity('500m')) == quantity('1')",
         "isQuantity('1Gi') && !isQuantity('x')",
+        "self.?missing.orValue(5) == 5",
+        "self.?s.hasValue()",
+        "self.m[?'k'].orValue('d') == 'v'",
         "self.t > timestamp('2020-01-01T00:00:00Z')",
         "self.d == duration('90s')",
         "self.a__dash__b == 1",
@@ -121,6 +124,7 @@ def test_a_message_may_speak_of_fields_that_its_rule_does_not_look_at() -> None:
         "self.all(name, name in ['a', 'b'])",
         "self == {'a': 1, 'b': 2}",
         "self['b'] == 2",
+        "self.?b.orValue(0) == 2",
         "self.a == 1 && 'b' in self",
         "self . b == 2",
     ],
@@ -144,11 +148,34 @@ def test_true_in_the_place_of_one_is_a_change() -> None:
     assert judged(schema, {"n": 4, "more": [{"b": True, "a": 1.0}]}, old) != []
 
 
+@pytest.mark.parametrize(
+    ("reason", "text"),
+    [
+        ("FieldValueForbidden", "spec: Forbidden: no"),
+        ("FieldValueRequired", "spec: Required value: no"),
+        ("FieldValueDuplicate", 'spec: Duplicate value: "object"'),
+        ("FieldValueInvalid", 'spec: Invalid value: "object": no'),
+    ],
+)
+def test_a_rule_chooses_the_reason(reason: str, text: str) -> None:
+    schema = ruled({"rule": "false", "message": "no", "reason": reason})
+    (cause,) = evaluate(schema, {"spec": {}}, None)
+    assert str(cause) == text
+    assert cause.reason == reason
+
+
 def test_a_transition_rule_is_only_asked_about_transitions() -> None:
     schema = ruled({"rule": "self.a == oldSelf.a", "message": "immutable"}, a=INTEGER)
     assert judged(schema, {"a": 1}) == []
     assert judged(schema, {"a": 1}, {"a": 1}) == []
     assert judged(schema, {"a": 2}, {"a": 1}) == ['spec: Invalid value: "object": immutable']
+
+
+def test_an_optional_old_self_is_asked_about_creation_too() -> None:
+    rule = {"rule": "oldSelf.hasValue() || self.a == 1", "optionalOldSelf": True, "message": "1"}
+    schema = ruled(rule, a=INTEGER)
+    assert judged(schema, {"a": 2}) == ['spec: Invalid value: "object": 1']
+    assert judged(schema, {"a": 2}, {"a": 1}) == []
 
 
 def test_what_did_not_change_is_not_held_to_a_new_rule() -> None:
@@ -218,8 +245,6 @@ def test_rules_of_map_values_are_placed_by_key() -> None:
         ("self.zz > 1", "rule", "undefined field 'zz'"),
         ("self.l.all(x, x.zz > 1)", "rule", "undefined field 'zz'"),
         ("self.l.filter(x, x.b > 1)[0].zz > 1", "rule", "undefined field 'zz'"),
-        ("self.?a.orValue(1) == 1", "rule", "compilation failed"),
-        ("optional.of(1).hasValue()", "rule", "undeclared reference"),
         ("foo(self)", "rule", "undeclared reference to 'foo'"),
         ("y > 1", "rule", "undeclared reference to 'y'"),
         ("self.a", "rule", "must evaluate to a boolean"),
@@ -229,7 +254,8 @@ def test_rules_of_map_values_are_placed_by_key() -> None:
         ({"rule": "has(self.a)", "messageExpression": "self.a"}, "messageExpression",
          "must evaluate to a string"),
         ({"rule": "has(self.a)", "optionalOldSelf": True}, "optionalOldSelf",
-         "is not supported"),
+         "may not be set if oldSelf is not used in rule"),
+        ({"rule": "has(self.a)", "reason": "x"}, "reason", 'Unsupported value: "x"'),
         ({"rule": "has(self.a)", "fieldPath": ".zz"}, "fieldPath", "must be a valid path"),
         ({"rule": "has(self.a)", "message": "a\nb"}, "message", "must not contain line breaks"),
         ("self.a ==\n 1", "message", "must be specified if rule contains line breaks"),
