@@ -1,10 +1,11 @@
 """A Kubernetes client and a controller runtime, and what tests of controllers need.
 
-What authors of operators import is here, loaded on first use. Beside it there are five public
+What authors of operators import is here, loaded on first use. Beside it there are six public
 modules: `client.objects` has the built-in kinds, `client` what programs need that speak with an API
 server themselves, `runtime` what operators with unusual needs import (webhooks, changes, triggers,
-finalizers by hand), `custom` the pure parts of custom kinds, and `testing` the test kit. All other
-modules are private. An inner package never imports an outer one, and nothing here knows a product.
+finalizers by hand), `runtime.certificates` makes keys and certificates, `custom` has the pure parts
+of custom kinds, and `testing` is the test kit. All other modules are private. An inner package
+never imports an outer one, and nothing here knows a product.
 
 May import: nothing of the other packages in `src`.
 Called by: `kubelocal`, and by operators.

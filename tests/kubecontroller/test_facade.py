@@ -27,6 +27,7 @@ PUBLIC = {
         "kubecontroller.client.objects",
         "kubecontroller.custom",
         "kubecontroller.runtime",
+        "kubecontroller.runtime.certificates",
         "kubecontroller.testing",
     )
 }

@@ -57,7 +57,7 @@ MUTATIONS: dict[str, tuple[Sequence[Patch], Callable[[], None]]] = {
     ),
     "an owner is forgotten before the election": (
         [
-            ("cluster.forget", "_is_ghost", lambda _s, _n, _v: True),
+            ("cluster.forget", "_is_ghost", lambda *_: True),
             without("assist"),
             ("plan", "breaches", lambda *_: ()),
         ],

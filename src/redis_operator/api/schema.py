@@ -8,8 +8,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from kubecontroller import custom
 from kubecontroller.custom import Facts, Schema
+from kubecontroller.custom import schema_of as custom_schema_of
 
 from .describe import FIELDS
 from .describe_redisbackup import REDISBACKUP_FIELDS
@@ -37,7 +37,7 @@ _DATABASES: Final = frozenset({"Redis", "RedisFailover"})
 
 def schema_of(struct: type[Struct]) -> Schema:
     """Return the schema of one of the types. Every field must be described."""
-    return custom.schema_of(struct, describe=_describe, rules=rules_of)
+    return custom_schema_of(struct, describe=_describe, rules=rules_of)
 
 
 def _describe(struct: type[Struct], field: msgspec.structs.FieldInfo) -> Facts:

@@ -11,7 +11,14 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from kubecontroller.runtime import certificates as library
+from kubecontroller.runtime.certificates import (
+    CA_LIFE,
+    Made,
+    key_pem,
+    make_leaf,
+    pem,
+)
+from kubecontroller.runtime.certificates import make_authority as new_authority
 from kubelocal.apiserver.access.certificates import Pair
 
 __all__ = ["issue_client", "issue_server", "make_authority"]
@@ -27,7 +34,7 @@ _NAMES = (
 
 def make_authority() -> Pair:
     """Return a new certificate authority."""
-    return _pair(library.make_authority("kubelocal", _begin()))
+    return _pair(new_authority("kubelocal", _begin()))
 
 
 def issue_server(authority: Pair, given: Sequence[str]) -> Pair:
@@ -45,7 +52,7 @@ def _issue(authority: Pair, name: str, **more: Any) -> Pair:
     key = serialization.load_pem_private_key(authority.key, password=None)
     assert isinstance(key, ec.EllipticCurvePrivateKey)
     signer = key, x509.load_pem_x509_certificate(authority.certificate)
-    made = library.make_leaf(signer, name, now=_begin(), life=library.CA_LIFE, **more)
+    made = make_leaf(signer, name, now=_begin(), life=CA_LIFE, **more)
     return _pair(made)
 
 
@@ -54,6 +61,6 @@ def _begin() -> datetime:
     return datetime.now(UTC) - timedelta(hours=1)
 
 
-def _pair(made: library.Made) -> Pair:
+def _pair(made: Made) -> Pair:
     key, certificate = made
-    return Pair(library.pem(certificate), library.key_pem(key))
+    return Pair(pem(certificate), key_pem(key))

@@ -2,7 +2,7 @@
 
 `affinity` has the rules of pods about labels of nodes and about other pods.
 
-May import: `kubecontroller.custom`, `apiserver.kinds`, `engine`.
+May import: `kubecontroller`, `apiserver.kinds`, `engine`.
 Called by: `loop`.
 Begin with: `scheduler`.
 """

@@ -2,7 +2,7 @@
 
 Each module is one kind; `revisions` keeps the history of a template for those that have one.
 
-May import: `kubecontroller.custom`, `engine`.
+May import: `kubecontroller`, `engine`.
 Called by: `loop`.
 Begin with: `statefulset`.
 """
