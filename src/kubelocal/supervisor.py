@@ -65,7 +65,7 @@ async def supervise(
     undo = set_up(stream=log)
     _LOG.info("started", extra=fields(pid=os.getpid()))
     instance.pid_file.write_text(f"{os.getpid()} {start_time(os.getpid())}\n")
-    # A supervisor that was killed may have left some; their pods go on, and are adopted.
+    # A supervisor that was killed may have left some; their pods continue, and are adopted.
     await asyncio.to_thread(end_children, instance, signal.SIGKILL)
     # the one that is stopped last is needed first
     keepers = [asyncio.create_task(_keep(instance, child, report)) for child in reversed(children)]

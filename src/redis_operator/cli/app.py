@@ -221,7 +221,7 @@ def down(*, name: str, purge: bool) -> None:
 
 
 def _check_ended(instance: Instance, settings: Settings) -> None:
-    """Refuse to go on while a control plane may still use the data of this instance."""
+    """Refuse to continue while a control plane may still use the data of this instance."""
     try:
         with INSTANCES.hold_network(settings.network):
             pass

@@ -106,7 +106,7 @@ class Keeper:
         except Exception:
             import traceback  # noqa: PLC0415 - almost never needed, and every start waits for it
 
-            _log(f"an error of the keeper, which goes on: {traceback.format_exc()}")
+            _log(f"an error of the keeper, which continues: {traceback.format_exc()}")
             time.sleep(_AFTER_ERROR_SECONDS)
 
     def _soon(self, work: Callable[[], None]) -> None:
@@ -228,7 +228,7 @@ class Keeper:
         child, failure = start_child(spec, passed, mark_of(self._name, identity))
         self._children[child.pid] = child
         self._by_identity[identity] = child
-        # From here on an error is no reason to forget it: it runs, until the agent has it killed.
+        # From here on it runs: after an error it stays known, so that the agent can have it killed.
         seq, peer = request["seq"], self._asking
         child.report = lambda: self._started(child, failure, seq, peer)
         with self._reserve.in_use():
@@ -443,7 +443,7 @@ def main(folder: str, lock: int) -> int:
     listener.bind(address)
     os.chmod(f"{folder}/socket", 0o600)
     listener.listen(8)
-    with contextlib.suppress(OSError):  # it only tells people which process it is
+    with contextlib.suppress(OSError):  # it only says which process it is
         write_record(f"{folder}/keeper", {"pid": os.getpid(), "started": start_ticks(os.getpid())})
     gc.collect()
     gc.freeze()  # constant objects are not copied for every child
