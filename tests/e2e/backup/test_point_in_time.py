@@ -215,10 +215,21 @@ class Rounds:
     async def _write(self, stop: asyncio.Event) -> None:
         while not stop.is_set():
             self.asked.append(time.time())
-            for peer, key in zip(self.peers, self.keys, strict=True):
-                assert await peer.ask("SET", key, str(len(self.asked))) == "OK"
+            for number, key in enumerate(self.keys):
+                await self._set(number, key, str(len(self.asked)))
             self.taken.append(time.time())
             await asyncio.sleep(0.002)
+
+    async def _set(self, number: int, key: str, value: str) -> None:
+        """Write to the primary of a shard; to another one where the shard has failed over."""
+        reply = await self.peers[number].ask("SET", key, value)
+        if str(reply).startswith("MOVED "):
+            host, _, port = str(reply).rpartition(" ")[2].rpartition(":")
+            self.peers[number].close()
+            seeds = await self.cache.seeds()
+            self.peers[number] = await Peer.open((host, int(port)), seeds.username, seeds.password)
+            reply = await self.peers[number].ask("SET", key, value)
+        assert reply == "OK"
 
     def close(self) -> None:
         for peer in self.peers:
