@@ -64,7 +64,8 @@ class Records:
 
     def _of_tests(self, file: str) -> str:
         tests = self.root / file
-        helpers = sorted(p for p in tests.parent.glob("*.py") if not p.name.startswith("test_"))
+        beside = sorted(p for p in tests.parent.glob("*.py") if not p.name.startswith("test_"))
+        helpers = [*beside, *sorted(self.root.glob("tests/support/*.py"))]
         return _fingerprint(tests.read_bytes(), *(helper.read_bytes() for helper in helpers))
 
     def _of_source(self, path: str) -> str:

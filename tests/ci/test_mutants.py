@@ -75,6 +75,7 @@ def records(tmp_path: Path) -> Records:
     for place_, text in (
         ("tests/a/test_one.py", "one"),
         ("tests/a/helper.py", "helps"),
+        ("tests/support/shared.py", "helps all"),
         ("src/package/run.py", "runs"),
         ("src/package/other.py", "does not run"),
     ):
@@ -96,6 +97,7 @@ FILE = "tests/a/test_one.py"
         ("src/package/run.py", False),
         ("tests/a/test_one.py", False),
         ("tests/a/helper.py", False),
+        ("tests/support/shared.py", False),
     ],
 )
 def test_a_record_is_valid_until_something_changes_that_its_tests_run(
