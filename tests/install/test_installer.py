@@ -100,8 +100,13 @@ async def test_rights_are_given_only_where_databases_are_looked_after() -> None:
         with pytest.raises(NotFound):
             await cluster.client.get(ROLES, ("other", "redis-operator"))
         everywhere = await cluster.client.get(CLUSTER_ROLES, ("", "redis-operator"))
-        resources = {name for rule in everywhere["rules"] for name in rule["resources"]}
-        assert resources == {"nodes", "storageclasses", "redisversions"}
+        verbs = {name: rule["verbs"] for rule in everywhere["rules"] for name in rule["resources"]}
+        follow, write = ["list", "watch"], ["get", "list", "watch", "patch"]
+        assert verbs == {
+            **dict.fromkeys(("nodes", "storageclasses", "redisversions"), follow),
+            **dict.fromkeys(("redis", "redisbackups", "redisrestores"), write),
+            "namespaces": ["get"],
+        }
 
 
 async def test_rights_in_a_namespace_that_is_no_longer_looked_after_are_taken_back() -> None:

@@ -117,7 +117,7 @@ class Controller:
         self.tally = Tally()
         self._reconcile = reconcile
         self._deadline = deadline
-        self._gate = gate
+        self._gates = [gate] if gate is not None else []
         self.queue: WorkQueue[Key] = WorkQueue(
             limiter=limiter
             if limiter is not None
@@ -126,6 +126,10 @@ class Controller:
         self._reasons: dict[Key, str] = {}
         self._subscriptions: list[Subscription[Any]] = []
         self._tasks: list[asyncio.Task[None]] = []
+
+    def add_gate(self, gate: Gate) -> None:
+        """Hold keys back for another reason too: a gate returns what a key waits for."""
+        self._gates.append(gate)
 
     def enqueue(self, key: Key, *, reason: str = "asked for", priority: int = 0) -> None:
         """Enqueue a key; the reason is for the log only."""
@@ -238,7 +242,8 @@ class Controller:
             controller=self.name, namespace=key[0], name=key[1], reconcileID=str(uuid.uuid4())
         ):
             try:
-                waiting_for = self._gate(key) if self._gate is not None else None
+                found = (gate(key) for gate in self._gates)
+                waiting_for = next((reason for reason in found if reason is not None), None)
             except (Exception, asyncio.CancelledError) as error:  # it cannot await
                 _log.exception("the gate raised; will retry")
                 self._settle(key, Retry(error if isinstance(error, Exception) else repr(error)))

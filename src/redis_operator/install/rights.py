@@ -25,6 +25,7 @@ __all__ = [
     "METRICS_RIGHT",
     "OPERATOR",
     "RBAC",
+    "RELEASE_RIGHTS",
     "REVIEW_RIGHTS",
     "USER_RIGHTS",
     "Rule",
@@ -100,6 +101,17 @@ CLUSTER_RIGHTS: Final = (
 )
 """Cluster-scoped objects; read only."""
 
+RELEASE_RIGHTS: Final = (
+    rule("redisoperator.dev", "redis redisbackups redisrestores", [*_READ, "patch"]),
+    rule("", "namespaces", ["get"]),
+)
+"""In the whole cluster where namespaces are listed: to remove finalizers in terminating namespaces.
+
+Kubernetes deletes the Role there together with the rest, in any order. RBAC cannot limit a patch
+to finalizers: it could also change a spec. Outside of the listed namespaces that has no effect,
+since no other operator acts on these kinds. Compared with other ways in docs/decisions/032.
+"""
+
 ELECTION_RIGHTS: Final = (
     rule("coordination.k8s.io", "leases", ["get", "watch", "create", "update"]),
 )
@@ -164,8 +176,9 @@ def role(kind: str, name: str, rules: tuple[Rule, ...], **metadata: Any) -> dict
 
 
 def cluster_role(*, databases: bool = True) -> dict[str, Any]:
-    """Return the rights in the whole cluster; without databases only cluster-scoped ones."""
-    rules = (*DATABASE_RIGHTS, *CLUSTER_RIGHTS) if databases else CLUSTER_RIGHTS
+    """Return the rights in the whole cluster; without those on databases, what an operator
+    of some namespaces needs."""
+    rules = (*(DATABASE_RIGHTS if databases else RELEASE_RIGHTS), *CLUSTER_RIGHTS)
     return role("ClusterRole", OPERATOR, rules)
 
 

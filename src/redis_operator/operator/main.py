@@ -16,6 +16,7 @@ from kubecontroller.runtime import (
     LeadershipLost,
     freeze_cached_objects,
 )
+from redis_operator.operator.ended_namespaces import spare_ended
 from redis_operator.operator.settings import Settings, read_settings
 from redis_operator.operator.wiring import make_manager
 
@@ -46,6 +47,7 @@ def main(arguments: Sequence[str]) -> int:
 
 async def _run(settings: Settings) -> None:
     manager = make_manager(settings)
+    await spare_ended(manager, settings.namespaces)
     manager.on_synced.append(freeze_cached_objects)
     await manager.run()
 

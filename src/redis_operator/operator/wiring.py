@@ -61,6 +61,7 @@ from redis_operator.operator.passes import PassReader
 from redis_operator.operator.password_store import PasswordStore
 from redis_operator.operator.reconcile import Reconciler
 from redis_operator.operator.redis_failovers import RedisFailovers
+from redis_operator.operator.releases import add_releases
 from redis_operator.operator.report import Reporter
 from redis_operator.operator.rotation import Rotations
 from redis_operator.operator.servers.links import Links
@@ -79,7 +80,7 @@ from redis_operator.operator.world import (
 )
 from redis_operator.planning.actions import Action
 
-__all__ = ["add_databases", "add_failovers", "make_manager"]
+__all__ = ["add_all", "add_databases", "add_failovers", "make_manager"]
 
 _LEASE: Final = "redis-operator"
 _STUCK_SECONDS: Final = 60.0
@@ -105,6 +106,12 @@ def make_manager(settings: Settings) -> Manager:
         metrics=metrics,
         stuck_after=_STUCK_SECONDS,
     )
+    add_all(manager, settings)
+    return manager
+
+
+def add_all(manager: Manager, settings: Settings) -> None:
+    """Add every controller of the operator to a manager, and admission if it is asked for."""
     world = World(manager, settings.namespaces)
     add_databases(manager, settings, world=world)
     add_failovers(manager, settings)
@@ -112,9 +119,10 @@ def make_manager(settings: Settings) -> Manager:
     add_restores(manager, settings, world)
     add_redis_restores(manager, settings, world)
     add_schedules(manager, settings, world, ask=ask_archiver)
+    if settings.namespaces:
+        add_releases(manager)
     if settings.webhook_port:
         add_admission(manager, settings, world)
-    return manager
 
 
 def _health(settings: Settings, metrics: Metrics, client: Client) -> HealthServer:
