@@ -91,6 +91,42 @@ async def test_a_helm_release_is_not_taken_over() -> None:
             await cluster.installer().install(Options())
 
 
+OTHERS = {
+    "metadata": {"name": "redis-operator", "labels": {"app.kubernetes.io/name": "redis-operator"}},
+    "rules": [
+        {"apiGroups": ["databases.spotahome.com"], "resources": ["*"], "verbs": ["*"]},
+    ],
+}
+
+
+async def test_the_objects_of_another_operator_of_that_name_are_not_taken_over() -> None:
+    async with small_cluster() as cluster:
+        await cluster.client.create(CLUSTER_ROLES, OTHERS)
+        before = await cluster.state()
+        told = r"ClusterRole redis-operator .*does not belong .*redisoperator.dev/installation="
+        with pytest.raises(InstallError, match=told):
+            await cluster.installer().install(Options())
+        life = InstallerLife(cluster.client, tell=cluster.told.append, patience=StageTimeout(60.0))
+        with pytest.raises(InstallError, match=told):
+            await life.install(Options())
+        assert await cluster.state() == before
+        label = {"redisoperator.dev/installation": "redis-operator"}
+        change = MergePatch({"metadata": {"labels": label}})
+        await cluster.client.patch(CLUSTER_ROLES, ("", "redis-operator"), change)
+        await cluster.installer().install(Options())
+
+
+async def test_an_object_whose_label_was_removed_by_hand_gets_it_again() -> None:
+    async with small_cluster() as cluster:
+        await cluster.installer().install(Options())
+        label = "redisoperator.dev/installation"
+        change = MergePatch({"metadata": {"labels": {label: None}}})
+        await cluster.client.patch(CLUSTER_ROLES, ("", "redis-operator"), change)
+        await cluster.installer().install(Options())
+        found = await cluster.client.get(CLUSTER_ROLES, ("", "redis-operator"))
+        assert found["metadata"]["labels"][label] == "redis-operator"
+
+
 async def test_rights_are_given_only_where_databases_are_looked_after() -> None:
     async with small_cluster() as cluster:
         for name in ("team", "other"):

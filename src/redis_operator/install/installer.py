@@ -334,6 +334,11 @@ def _taken(item: Item, live: Manifest | None, namespace: str) -> str:
         return (
             f"{item} belongs to a Helm release; use `helm upgrade`, or uninstall the release first"
         )
+    if live is not None and not item.is_kept and not _is_ours(live):
+        return (
+            f"{item} exists and does not belong to this operator; another program may use it. "
+            f"Delete it, or hand it over with the label {INSTALLATION_LABEL}={namespace}"
+        )
     other = labels.get(INSTALLATION_LABEL, namespace)
     if other != namespace and not item.namespace and not item.is_kept:
         return (
@@ -342,6 +347,12 @@ def _taken(item: Item, live: Manifest | None, namespace: str) -> str:
             f"{other}` first: databases stay"
         )
     return ""
+
+
+def _is_ours(live: Manifest) -> bool:
+    """Whether an object has the label of an installation, or had it when it was applied."""
+    writers = {one.get("manager") for one in live["metadata"].get("managedFields") or ()}
+    return bool(_label(live, INSTALLATION_LABEL)) or FIELD_MANAGER in writers
 
 
 def _unservable(document: Object, live: Manifest | None) -> str:

@@ -245,13 +245,14 @@ def bound(given: dict[str, Any], *, namespace: str, account: str = OPERATOR) -> 
 def account(namespace: str = OPERATOR) -> list[dict[str, Any]]:
     """Return the operator's namespace and account with its role: all that local mode needs."""
     given = cluster_role()
-    metadata = {"name": namespace, "labels": {INSTALLATION_LABEL: namespace}}
-    return [
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata},
+    made = [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}},
         service_account(namespace),
         given,
         bound(given, namespace=namespace),
     ]
+    label = {INSTALLATION_LABEL: namespace}  # `install` may take them over
+    return [{**one, "metadata": {**one["metadata"], "labels": label}} for one in made]
 
 
 def service_account(namespace: str, name: str = OPERATOR) -> dict[str, Any]:
