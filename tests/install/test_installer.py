@@ -309,6 +309,25 @@ async def test_an_operator_that_does_not_let_go_is_named() -> None:
             await cluster.remover(seconds=10).uninstall("redis-operator", everything=True)
 
 
+async def test_a_database_in_a_namespace_that_is_not_managed_is_not_waited_for() -> None:
+    async with small_cluster() as cluster:
+        await cluster.client.create(NAMESPACES.plain(), {"metadata": {"name": "team"}})
+        await cluster.installer().install(Options(watch_namespaces=("team",)))
+        await cluster.create_database("cache")
+        cluster.lets_go = False
+        await cluster.remover(seconds=10).uninstall("redis-operator", everything=True)
+        assert not await cluster.databases()
+        assert "claims of databases stay" in "\n".join(cluster.told)
+
+
+async def test_finalizers_that_a_helm_release_left_behind_are_removed() -> None:
+    async with small_cluster() as cluster:
+        await cluster.create_database("cache")
+        await cluster.remover().uninstall("redis-operator")
+        [found] = await cluster.databases()
+        assert not found["metadata"].get("finalizers")
+
+
 async def test_without_an_operator_everything_goes_all_the_same() -> None:
     async with small_cluster() as cluster:
         await cluster.installer().install(Options())

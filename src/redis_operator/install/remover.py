@@ -103,7 +103,7 @@ class Remover:
             if item.is_asking:
                 await self._installer.delete(item, namespace)
         if everything:
-            await self._delete_databases(found, namespace)
+            await self._delete_databases(found, options)
         await self._stop_operator(namespace)
         await self._let_go()
         order = [item_of(made) for stage in reversed(stages(options).values()) for made in stage]
@@ -117,24 +117,30 @@ class Remover:
         await self._installer.delete(item_of(written(Inventory(options))), namespace)
         await self._delete_namespace(options)
 
-    async def _delete_databases(self, found: list[Manifest], namespace: str) -> None:
+    async def _delete_databases(self, found: list[Manifest], options: Options) -> None:
         """Delete all databases, and let a running operator delete their volumes.
 
-        Objects that would recreate them are deleted first.
+        Objects that would recreate them are deleted first. Databases that the operator does not
+        manage are not waited for: nothing acts on them.
         """
+        managed = options.watch_namespaces
         owners = [(REDIS_FAILOVERS, raw) for raw in await self._all(REDIS_FAILOVERS)]
         for kind, raw in [*owners, *((REDISES, raw) for raw in found)]:
             await self._delete_database(kind, raw)
 
         async def held() -> str | None:
-            left = [_name(raw) for raw in await self.databases() if _is_ending(raw)]
-            if not left or not await self._runs(namespace):
+            left = [
+                _name(raw)
+                for raw in await self.databases()
+                if _is_ending(raw) and (not managed or raw["metadata"]["namespace"] in managed)
+            ]
+            if not left or not await self._runs(options.namespace):
                 return None
             return f"the operator does not remove its finalizer from {', '.join(left)}"
 
         await wait(held, self._patience)
         if any(map(_is_ending, await self.databases())):
-            self._tell("no operator runs that could delete volumes: claims of databases stay")
+            self._tell("no operator deletes the other volumes: claims of databases stay")
 
     async def _delete_database(self, kind: Kind[Manifest], raw: Manifest) -> None:
         """Delete exactly this object: a newer one of the same name stays."""
