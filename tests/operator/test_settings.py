@@ -79,6 +79,8 @@ def test_a_pod_is_configured_by_its_environment_and_an_argument_has_the_last_wor
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        (["--namespaces", ""], "--namespaces names no namespace; leave it out to manage all"),
+        (["--namespaces", " , "], "--namespaces names no namespace; leave it out to manage all"),
         (["--workers", "0"], "--workers must be at least 1"),
         (["--pod-labels", " , "], "--pod-labels must be KEY=VALUE"),
         (["--pod-labels", "a=b,c"], "--pod-labels must be KEY=VALUE"),

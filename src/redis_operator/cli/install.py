@@ -128,6 +128,8 @@ def _chosen(before: Options, given: dict[str, Any]) -> Options:
         changes["arguments"] = changes.pop("argument")
     if watched is not None:
         names = _names(watched)
+        if not names:  # perhaps an empty variable: it would be given rights everywhere
+            raise click.UsageError("--watch-namespaces: it names no namespace; use `all` for all")
         changes["watch_namespaces"] = () if names == ("all",) else names
     options = replace(before, monitoring=monitoring, **changes)
     found = problems(options)

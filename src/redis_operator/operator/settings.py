@@ -57,6 +57,12 @@ def read_settings(
     if given.workers < 1:
         parser.error("--workers must be at least 1")
     labels = tuple(_label(text) for text in given.pod_labels.split(",") if text.strip())
+    watched = environment.get("WATCH_NAMESPACES", "")
+    if given.namespaces is not None:
+        watched = given.namespaces
+    names = tuple(name.strip() for name in watched.split(",") if name.strip())
+    if not names and (watched or given.namespaces is not None):
+        parser.error("--namespaces names no namespace; leave it out to manage all")
     if not labels or not all(labels):
         parser.error("--pod-labels must be KEY=VALUE, separated by commas")
     if given.probe_interval < 1:
@@ -66,7 +72,7 @@ def read_settings(
     return Settings(
         kubeconfig=given.kubeconfig,
         context=given.context,
-        namespaces=tuple(n.strip() for n in given.namespaces.split(",") if n.strip()),
+        namespaces=names,
         namespace=given.namespace,
         pod_labels=tuple(label for label in labels if label),
         binding_addresses=given.binding_addresses,
@@ -98,8 +104,8 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     parser.add_argument("--context", default="", help="the kubeconfig's context, if not current")
     parser.add_argument(
         "--namespaces",
-        default=environment.get("WATCH_NAMESPACES", ""),
-        help="namespaces to watch, separated by commas; default: all",
+        default=None,
+        help="namespaces to watch, separated by commas; default: WATCH_NAMESPACES, else all",
     )
     parser.add_argument(
         "--namespace",

@@ -452,6 +452,26 @@ def test_a_number_of_replicas_that_cannot_be_is_refused() -> None:
     assert "--replicas: 0 is not between 1 and 10" in found.output
 
 
+@pytest.mark.parametrize("empty", ["", " , "])
+def test_no_namespace_at_all_is_refused_and_not_taken_for_every_one(empty: str) -> None:
+    found = CliRunner().invoke(install, ["--print", "--watch-namespaces", empty])
+    assert found.exit_code == 2, found.output
+    assert "--watch-namespaces: it names no namespace; use `all`" in found.output
+
+
+@pytest.mark.parametrize("empty", [{}, {"names": []}, {"matchLabels": {}}])
+def test_an_empty_choice_of_namespaces_is_refused_and_not_taken_for_all(empty: Any) -> None:
+    said = {
+        "metadata": {"name": "redis-operator"},
+        "spec": {"image": "redis-operator:1", "namespaces": empty},
+    }
+    problems = load_redisoperator(said)
+    assert isinstance(problems, tuple)
+    assert [str(p) for p in problems] == [
+        "spec.namespaces: it chooses no namespace: name some, or labels, or leave it out for all"
+    ]
+
+
 async def test_an_update_that_comes_to_nothing_is_told_after_ten_minutes() -> None:
     async with managed() as one:
         one.start()

@@ -44,6 +44,9 @@ def load_redisoperator(raw: dict[str, Any]) -> RedisOperator | tuple[Problem, ..
     if watched.names and watched.match_labels:
         text = "name the namespaces or say by which labels they are found, not both"
         return (Problem("spec.namespaces", text),)
+    if "namespaces" in kept["spec"] and not watched.names and not watched.match_labels:
+        text = "it chooses no namespace: name some, or labels, or leave it out for all"
+        return (Problem("spec.namespaces", text),)
     return loaded
 
 
