@@ -40,6 +40,10 @@ RIGHTS = {
         "For an operator of some namespaces only (--namespaces): bind it in each of them.",
         namespaced_role(),
     ),
+    "namespaced-cluster.yaml": (
+        "For the same operator, in the whole cluster: bind it with a ClusterRoleBinding.",
+        cluster_role(databases=False),
+    ),
     "election.yaml": (
         "In the operator's own namespace: which of several works. Not with --no-election.",
         election_role(),
