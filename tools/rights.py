@@ -1,6 +1,6 @@
 """Compare the calls in an API server's audit log with the rights of an installation; print both.
 
-    python tools/rights.py audit.log [--namespace redis-operator]
+    python tools/rights.py audit.log [--namespace redis-operator] [--watch-namespaces a,b]
 
 For each account (operator, installer, strategy): rights that were used, those that were not, and
 calls without a right. Ends with 1 when a call was made that the table does not have, or that was
@@ -110,8 +110,12 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("log")
     parser.add_argument("--namespace", default=OPERATOR, help="namespace of the operator")
+    parser.add_argument(
+        "--watch-namespaces", default="", help="those of the installation, if it has a list"
+    )
     given = parser.parse_args(arguments)
-    options = Options(namespace=given.namespace)
+    watched = tuple(name for name in given.watch_namespaces.split(",") if name)
+    options = Options(namespace=given.namespace, watch_namespaces=watched)
     with Path(given.log).open() as log:
         calls = called(log, given.namespace)
     good = True

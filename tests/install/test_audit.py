@@ -77,3 +77,16 @@ def test_a_call_that_a_terminating_namespace_refuses_used_its_right(
     log.write_text(event("redis-operator", "create", "events", 403, decision="allow"))
     assert main([str(log)]) == 0
     assert "used      create events" in capsys.readouterr().out
+
+
+def test_an_installation_for_a_list_of_namespaces_has_its_own_rights(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "audit.log"
+    log.write_text(event("redis-operator", "get", "namespaces"))
+    assert main([str(log)]) == 1
+    assert "NO RIGHT  get namespaces" in capsys.readouterr().out
+    assert main([str(log), "--watch-namespaces", "team,shop"]) == 0
+    said = capsys.readouterr().out
+    assert "used      get namespaces" in said
+    assert "not used  list pods" in said
