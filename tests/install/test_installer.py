@@ -165,6 +165,19 @@ async def test_a_namespace_that_is_not_there_is_named_before_anything_is_written
         assert await cluster.state() == before
 
 
+async def test_a_namespace_that_is_being_deleted_is_named_before_anything_is_written() -> None:
+    async with small_cluster() as cluster:
+        await cluster.client.create(NAMESPACES.plain(), {"metadata": {"name": "team"}})
+        held = {"name": "held", "namespace": "team", "finalizers": ["example.com/held"]}
+        await cluster.client.create(CONFIG_MAPS.plain(), {"metadata": held})
+        await cluster.client.delete(NAMESPACES, ("", "team"))
+        before = await cluster.state()
+        told = "namespace 'team' is being deleted; name the others only"
+        with pytest.raises(InstallError, match=told):
+            await cluster.installer().install(Options(watch_namespaces=("team",)))
+        assert await cluster.state() == before
+
+
 async def test_an_image_that_does_not_exist_is_named_and_the_old_operator_goes_on() -> None:
     async with small_cluster() as cluster:
         await cluster.installer().install(Options())

@@ -277,14 +277,7 @@ class Installer:
         """Refuse before the first write what would fail later; return what exists."""
         namespace = strategy.options.namespace
         found: dict[Item, Manifest | None] = {}
-        for name in strategy.options.watch_namespaces:
-            try:
-                await self._client.get(NAMESPACES, ("", name))
-            except NotFound:
-                raise InstallError(
-                    f"--watch-namespaces: there is no namespace {name!r}; create it first, since "
-                    "the operator is given its rights there"
-                ) from None
+        await self._check_namespaces(strategy.options.watch_namespaces)
         await self._check_served(strategy)
         for listed in strategy.objects:
             item = listed.item
@@ -297,6 +290,21 @@ class Installer:
         for sentence in self.misfits:
             self._tell(sentence)
         return found
+
+    async def _check_namespaces(self, names: Iterable[str]) -> None:
+        """Refuse a list with a namespace in which no rights can be given."""
+        for name in names:
+            try:
+                found = await self._client.get(NAMESPACES, ("", name))
+            except NotFound:
+                raise InstallError(
+                    f"--watch-namespaces: there is no namespace {name!r}; create it first, since "
+                    "the operator is given its rights there, or name the others only"
+                ) from None
+            if found.metadata.is_deleting:
+                raise InstallError(
+                    f"--watch-namespaces: namespace {name!r} is being deleted; name the others only"
+                )
 
     async def _check_served(self, strategy: Strategy) -> None:
         """Refuse objects of third-party kinds that the cluster does not have."""

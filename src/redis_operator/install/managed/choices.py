@@ -66,7 +66,8 @@ def options_of(
     watched = tuple(sorted(set(spec.namespaces.names)))
     missing = [name for name in watched if name not in known]
     if missing:
-        return Problem("spec.namespaces.names", f"there is no namespace {', '.join(missing)}")
+        text = f"there is no namespace {', '.join(missing)}; create it, or take it off the list"
+        return Problem("spec.namespaces.names", text)
     wanted = spec.namespaces.match_labels
     if wanted:
         watched = tuple(
