@@ -134,6 +134,28 @@ def test_a_sentinel_whose_clock_was_set_far_back_is_recreated() -> None:
     simulate(scenario, snapshot=formed(failover()))
 
 
+def test_sentinels_whose_clocks_were_all_set_back_are_recreated_one_by_one() -> None:
+    """On one node, or on nodes that correct their clocks together: none of them would act."""
+
+    async def scenario(simulation: Simulation) -> None:
+        simulation.start_operator()
+        await asyncio.sleep(3.0)
+        names = {f"{DATABASE}-sentinel-{n}" for n in range(3)}
+        for name in names:
+            simulation.world.jump_clock(name, -7200.0)
+        before = {p["metadata"]["name"]: p["metadata"]["uid"] for p in pods(simulation)}
+
+        async def replaced() -> bool:
+            found = {p["metadata"]["name"]: p["metadata"]["uid"] for p in pods(simulation)}
+            assert len(names & found.keys()) >= 2, "one after the other"
+            other = {name for name, uid in before.items() if found.get(name) != uid}
+            return other == names and len(found) == len(before) and is_whole(simulation)
+
+        await simulation.until_all(replaced, within=300.0, what="replaced")
+
+    simulate(scenario, snapshot=formed(failover()))
+
+
 def test_a_second_primary_that_was_written_to_is_restarted_and_follows() -> None:
     """Its files are kept aside, so it copies the primary from the beginning."""
 

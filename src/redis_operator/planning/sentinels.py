@@ -26,6 +26,7 @@ class SentinelFlag(Enum):
     RECONF_DONE = "reconf_done"
 
 
+_OUTDATED_TIMES = 10  # the rule of Sentinel, in multiples of down-after-milliseconds
 _DOWN = frozenset({SentinelFlag.S_DOWN, SentinelFlag.O_DOWN, SentinelFlag.DISCONNECTED})
 
 
@@ -40,6 +41,7 @@ class WatchedReplica(Struct, frozen=True):
     primary_ip: str = ""  # its primary, as it reported to the sentinel; empty: not reported yet
     primary_port: int = 0
     link_up: bool = False
+    link_down_ms: int = 0  # for how long its link to its primary was down when it last reported
     priority: int = 100
     offset: int = 0  # as of its last INFO, up to ten seconds old
 
@@ -95,6 +97,11 @@ class Monitored(Struct, frozen=True):
     def failing_over(self) -> bool:
         """Whether this sentinel leads a failover now."""
         return SentinelFlag.FAILOVER in self.flags
+
+    def outdates(self, replica: WatchedReplica, *, margin_ms: int = 0) -> bool:
+        """Whether a replica had lost its link too long before the primary to be promoted."""
+        oldest = self.down_ms + _OUTDATED_TIMES * self.down_after_ms
+        return replica.link_down_ms > oldest + margin_ms
 
     @property
     def subjectively_down(self) -> bool:

@@ -357,6 +357,14 @@ ELECTIONS: dict[str, tuple[tuple[SentinelView, ...], str]] = {
         (flagged(O_DOWN, replicas=known(priority=1)),),
         "elect who fails over",
     ),
+    "down for all, and the replica lost its link a minute before": (
+        (flagged(O_DOWN, down_ms=7000, down_after_ms=5000, replicas=known(link_down_ms=62_001)),),
+        "",
+    ),
+    "down for all, and what is known of its link may be old": (
+        (flagged(O_DOWN, down_ms=7000, down_after_ms=5000, replicas=known(link_down_ms=62_000)),),
+        "elect who fails over",
+    ),
     "down for all, and the replica is down": (
         (flagged(O_DOWN, replicas=known(flags=frozenset({S_DOWN}))),),
         "",

@@ -98,14 +98,25 @@ def test_a_sentinel_whose_clock_was_set_far_back_is_recreated() -> None:
     [
         tilted(2),
         sentinel(2, flags=frozenset({SentinelFlag.S_DOWN})),
-        sentinel(2, in_the_past=True),
     ],
-    ids=["TILT", "not connected", "set back too"],
+    ids=["TILT", "not connected"],
 )
 def test_it_waits_until_the_others_are_whole(other: SentinelSeen) -> None:
     observed = replace(WHOLE, sentinels=(sentinel(0), PAST, other))
     assert steps(observed) == ()
     assert "recreated when the others are whole: db-sentinel-2" in blocked(observed)
+
+
+def test_sentinels_whose_clocks_were_all_set_back_do_not_wait_for_each_other() -> None:
+    """On one node, or on nodes with the same source of time, no sentinel is left that acts."""
+    past = tuple(sentinel(n, in_the_past=True) for n in range(3))
+    (step,) = steps(replace(WHOLE, sentinels=past))
+    assert isinstance(step, DeletePod)
+    assert step.pod == "db-sentinel-0"
+    ending = replace(past[0], pod=replace(past[0].pod, deleting=True))
+    one_by_one = replace(WHOLE, sentinels=(ending, *past[1:]))
+    assert steps(one_by_one) == ()
+    assert "db-sentinel-0 is being deleted" in blocked(one_by_one)
 
 
 def test_a_further_name_that_a_sentinel_monitors_is_told() -> None:

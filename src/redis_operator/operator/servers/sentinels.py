@@ -90,6 +90,7 @@ def _replica(replica: KnownReplica) -> WatchedReplica:
         primary_ip=replica.primary_host,
         primary_port=replica.primary_port,
         link_up=replica.link_up,
+        link_down_ms=replica.link_down_ms,
         priority=replica.priority,
         offset=replica.offset,
     )

@@ -12,6 +12,7 @@ from ..identity import ServerId
 from ..observed import Evidence, Seen, Unreachable
 from .actions import Promote, Unwatch
 from .election import FRESH, Undecided, best, holds, same_history
+from .outdated import newest, outdated, waiting
 from .outvote import elect_step, needed, outvoted
 from .topology import FailoverTopology, address
 
@@ -34,17 +35,18 @@ def name_primary(topology: FailoverTopology) -> Plan | None:
     if topology.wrongly_demoted is None and (topology.primaries or not topology.seen):
         return None
     before = _before(topology)
-    synced = [n for n in _candidates(topology) if before is not None and _followed(n, before)]
+    candidates = _candidates(topology)
+    synced = [n for n in candidates if before is not None and _followed(n, before)]
+    synced = [n for n in synced if not outdated(topology, n)]
     if isinstance(before, Unreachable) and not before.dead and not topology.wrongly_demoted:
         successor = outvoted(topology, synced, before)
         if successor is not None:
             return _elected(topology, successor, before)
     hazard = _race(topology)
     if hazard:
-        return _wait(topology, hazard)
+        return _wait(topology, hazard + waiting(topology, candidates))
     if topology.wrongly_demoted is not None:
         return _named(topology, topology.wrongly_demoted, Fence.NEVER_LED, None)
-    candidates = _candidates(topology)
     loading = next((n for n in topology.seen if n.loading), None)
     if synced:
         return _assist(topology, before, synced)
@@ -53,11 +55,11 @@ def name_primary(topology: FailoverTopology) -> Plan | None:
         return _release(topology)
     if loading is not None or absent:
         reason = f"{loading.pod.name} is loading" if loading is not None else absent
+        reason += waiting(topology, candidates)
         return _wait(topology, f"no primary is chosen before all servers are observed: {reason}")
     asked = topology.wanted.switchover
-    chosen = best(
-        candidates, topology.led, asked.pod if asked is not None else "", topology.elected
-    )
+    wanted = asked.pod if asked is not None else ""
+    chosen = best(newest(topology, candidates), topology.led, wanted, topology.elected)
     if isinstance(chosen, Undecided):
         blocked = (chosen.why,)
         return Plan(

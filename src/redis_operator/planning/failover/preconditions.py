@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..at import At
 from ..fence import Fence
 from ..preconditions import ActionFacts, ServerFacts, precondition_of
-from ..sentinels import SentinelView, WatchedReplica
+from ..sentinels import Monitored, SentinelView, WatchedReplica
 from .actions import (
     Elect,
     Follow,
@@ -21,6 +21,7 @@ from .actions import (
 __all__ = ["begun_election", "gave_up", "naming", "not_a_primary"]
 
 _PORT = 6379
+_INFO_MS = 5_000  # what a sentinel knows of a replica is at most so old in an election
 
 
 def not_a_primary(primary: At, found: ServerFacts) -> str | None:
@@ -32,7 +33,8 @@ def begun_election(name: str, views: tuple[SentinelView, ...]) -> str | None:
     """Why the sentinels may be about to promote a replica themselves, or None. I7
 
     A sentinel that knows no replica that it could promote gives up each time, and discovers none:
-    replicas are found through the primary. Waiting for its elections would never end.
+    replicas are found through the primary. It never promotes one that lost its link too long before
+    the primary either. Waiting for its elections would never end.
     """
     for view in views:
         found = view.named(name)
@@ -40,7 +42,7 @@ def begun_election(name: str, views: tuple[SentinelView, ...]) -> str | None:
             continue
         if found.failing_over:
             return "a sentinel is failing over"
-        if found.objectively_down and any(map(_is_promotable, found.replicas)):
+        if found.objectively_down and any(_is_promotable(found, r) for r in found.replicas):
             return "the sentinels agree that the primary is down and elect who fails over"
     return None
 
@@ -76,8 +78,9 @@ def named_since(name: str, known: tuple[str, ...], views: tuple[SentinelView, ..
     return None
 
 
-def _is_promotable(replica: WatchedReplica) -> bool:
-    return replica.up and replica.priority > 0
+def _is_promotable(found: Monitored, replica: WatchedReplica) -> bool:
+    outdated = found.outdates(replica, margin_ms=_INFO_MS)
+    return replica.up and replica.priority > 0 and not outdated
 
 
 @precondition_of(Promote)

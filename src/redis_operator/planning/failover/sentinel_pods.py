@@ -28,16 +28,18 @@ def sentinel_pods(topology: FailoverTopology) -> Plan | None:
 
 
 def replace_sentinel(topology: FailoverTopology) -> Plan | None:
-    """Recreate a sentinel whose clock was set far back, while all others are healthy. I8
+    """Recreate sentinels whose clocks were set far back, one by one, while all others are healthy.
 
-    It would not act until its clock has caught up; a sentinel that has just started has no past.
+    Such a sentinel would not act until its clock has caught up; one that has just started has no
+    past. Those that do not act are no part of any majority, so they do not wait for each other. I8
     """
     stuck = [n for n in topology.watchers if (m := topology.monitored(n)) and m.in_the_past]
     if not stuck or topology.primary is None:
         return None
-    first = stuck[0]
+    staying = [node for node in stuck if not node.pod.deleting]
+    first = staying[0] if staying else stuck[0]
     why = f"{first.pod.name} is inactive since its clock was set back"
-    reason = topology.others_unsettled((first,))
+    reason = topology.others_unsettled(staying)
     if reason:
         blocked = (f"{why}; it is recreated when the others are whole: {reason}",)
         return Plan(
