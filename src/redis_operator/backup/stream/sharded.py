@@ -60,7 +60,9 @@ def plan_shards(
     time: int, shards: Mapping[str, Sequence[Span]], bound: Bound = Bound.NOT_AFTER
 ) -> tuple[Share, ...]:
     """Return what each shard gives. Raises `NotArchived`, which names the shard or the slots."""
+    around = _AROUND + _apart(time, shards)
     since, until = _between(time, shards, bound)
+    since, until = since - around, until + around
     ownership = {
         name: _ownership(name, time, spans, since, until) for name, spans in shards.items()
     }
@@ -80,11 +82,13 @@ def plan_shards(
         early = cut_at(AtTime(after, Bound.INCLUDE), shards[name])
         cuts[name] = _cut_after(name, early, seen, shards[name])
         if bound is Bound.NOT_AFTER:
-            _require_near(name, time, cuts[name], shards[name])
+            _require_near(name, time, cuts[name], shards[name], around)
         clocks[name] = _reaches(after, cuts[name], shards[name])
-    owners = _owners(
-        {name: _ownership(name, after, spans) for name, spans in shards.items()}, after, taken
-    )
+    until = max(until, after + around)
+    ownership = {
+        name: _ownership(name, after, spans, since, until) for name, spans in shards.items()
+    }
+    owners = _owners(ownership, after, taken)
     reports = {
         name: [owned for owned in _all_owned(spans) if owned.server <= clocks[name]][-1:]
         for name, spans in shards.items()
@@ -108,10 +112,23 @@ def _between(time: int, shards: Mapping[str, Sequence[Span]], bound: Bound) -> t
     return min(times), max(times)
 
 
-def _require_near(name: str, time: int, cut: RestoreEnd, spans: Sequence[Span]) -> None:
+def _apart(time: int, shards: Mapping[str, Sequence[Span]]) -> int:
+    """Return how far the clocks of primaries are apart, by that of the worker, which asks all."""
+    ahead = []
+    for spans in shards.values():
+        asked = [sample for span in spans for sample in span.samples if sample.sent]
+        near = min(asked, key=lambda one: abs(one.server - time), default=None)
+        if near is not None:
+            ahead.append(near.server - (near.sent + near.received) // 2)
+    return max(ahead) - min(ahead) if ahead else 0
+
+
+def _require_near(
+    name: str, time: int, cut: RestoreEnd, spans: Sequence[Span], around: int
+) -> None:
     """Raise `NotArchived` where a shard would give much that was written after the time."""
     before = cut_at(AtTime(time), spans)
-    if cut.passed > time + _AROUND and not _is_same(before, cut):
+    if cut.passed > time + around and not _is_same(before, cut):
         raise NotArchived(
             f"slots were moving to {name}, which was not asked between {text_of(before.reached)} "
             f"and {text_of(cut.passed)}; choose a time before or after"
@@ -211,11 +228,8 @@ def _nodes(shards: Mapping[str, Sequence[Span]]) -> dict[str, str]:
     }
 
 
-def _ownership(
-    name: str, time: int, spans: Sequence[Span], since: int = 0, until: int = 0
-) -> _Ownership:
-    """Return what a shard had at a time, and around it, or from `since` to `until`."""
-    since, until = (since or time) - _AROUND, (until or time) + _AROUND
+def _ownership(name: str, time: int, spans: Sequence[Span], since: int, until: int) -> _Ownership:
+    """Return what a shard had at a time, and from `since` to `until`."""
     found = [owned for owned in _all_owned(spans) if owned.server <= until]
     before = [owned for owned in found if owned.server <= time]
     if not before:
@@ -228,7 +242,7 @@ def _ownership(
 def _at_mark(name: str, mark: PointMark, spans: Sequence[Span]) -> _Ownership:
     """Return what a shard had at a restore point: by the point, or by the report before it."""
     if mark.owned is None:
-        return _ownership(name, mark.server, spans)
+        return _ownership(name, mark.server, spans, mark.server - _AROUND, mark.server + _AROUND)
     return _Ownership(mark.owned, (mark.owned,))
 
 
