@@ -64,7 +64,7 @@ class Spool:
 
     @property
     def is_full(self) -> bool:
-        """Whether there is no room for another segment; a disk that had none is tried again."""
+        """Whether there is no room for another segment; a disk that had none is checked."""
         if self._disk and self._has_room():
             self._disk = ""
         return bool(self._disk) or self._bytes >= self.limit
