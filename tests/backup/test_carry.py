@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -97,6 +98,12 @@ class Stage:
                 patience=patience,
             )
         return done.keys
+
+
+async def info(server: Server, section: str) -> str:
+    [told] = await speak(server, ("INFO", section))
+    assert isinstance(told, bytes)
+    return told.decode()
 
 
 def shares(count: int) -> tuple[SlotSet, ...]:
@@ -250,6 +257,25 @@ async def test_a_target_without_room_is_named_with_what_to_do(stage: Stage) -> N
     await speak(new[0], ("CONFIG", "SET", "maxmemory", "1mb"))
     with pytest.raises(TargetError, match=r"OOM.*spec\.resources\.limits\.memory"):
         await stage.carry(new)
+
+
+async def test_a_database_that_may_evict_any_key_is_restored_as_far_as_it_has_room(
+    stage: Stage,
+) -> None:
+    """A full cache would never be restored otherwise, and its clients would wait for ever."""
+    [old] = await stage.shards(1)
+    await speak(old, *(("SET", f"key:{n}", "v" * 2000) for n in range(8000)))
+    await stage.backup([old])
+    new = await stage.shards(3)
+    for server in new:
+        [used] = re.findall(r"used_memory:(\d+)", await info(server, "memory"))
+        room = ("maxmemory", int(used) + (3 << 20), "maxmemory-policy", "allkeys-lru")
+        for name, value in zip(room[::2], room[1::2], strict=True):
+            await speak(server, ("CONFIG", "SET", name, value))
+    carried = await stage.carry(new)
+    sizes = [(await speak(server, ("DBSIZE",)))[0] for server in new]
+    assert 0 < carried < 8000
+    assert abs(sum(map(int, map(str, sizes))) - carried) < 500  # more may be evicted meanwhile
 
 
 async def test_primaries_in_use_have_what_the_backup_has_and_nothing_else(stage: Stage) -> None:

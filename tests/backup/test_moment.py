@@ -302,6 +302,47 @@ async def test_keys_of_a_slot_that_was_moving_are_taken_from_both_ends(
         assert found == [[b"whole"]] * len(tagged), until
 
 
+async def test_a_restore_point_knows_what_moved_while_the_worker_of_the_archive_was_away(
+    stage: Stage,
+) -> None:
+    """The archive has every byte, and no report of that time: the point itself has to say it."""
+    shards = await stage.shards(3)
+    source, target, *_ = shards
+    key = next(k for k in (f"key:{n}" for n in range(99)) if owner(shards, k) is source)
+    tagged = [f"{{{key}}}:{n}" for n in range(40)]  # all of one slot
+    ids = [bytes((await speak(s, ("CLUSTER", "MYID")))[0]) for s in (source, target)]  # type: ignore[call-overload]
+    async with stage.archived(shards):
+        await speak(source, *(("SET", key, "whole") for key in tagged))
+        await stage.sampled()
+    await speak(source, *(("SET", key, "whole") for key in tagged))
+    await speak(target, ("CLUSTER", "SETSLOT", key_slot(key), "IMPORTING", ids[0]))
+    await speak(source, ("CLUSTER", "SETSLOT", key_slot(key), "MIGRATING", ids[1]))
+    move = ("MIGRATE", target.address.host, 6379, "", 0, 5000, "KEYS", *tagged[:20])
+    assert await speak(source, move) == [b"OK"]
+    point = PointTask(STORE, "backup", "moving", stage.tasks(shards), cluster=True)
+    await marked(stage, point)
+    async with stage.archived(shards):
+        await stage.sampled()
+    [new] = await stage.shards(1)
+    await stage.restore([new], Until(point="moving"))
+    found = [await speak(new, ("GET", key)) for key in tagged]
+    assert found == [[b"whole"]] * len(tagged)
+
+
+async def test_a_point_is_refused_while_a_slot_has_no_owner(tmp_path: Path) -> None:
+    """Between two answers it may have changed hands: no restore would find its keys."""
+    async with Servers(NEWEST) as servers:
+        stage = Stage(servers, tmp_path)
+        shards = await stage.shards(3)
+        async with stage.archived(shards):
+            await speak(shards[0], ("CLUSTER", "DELSLOTS", 7))
+            point = PointTask(STORE, "backup", "release", stage.tasks(shards), cluster=True)
+            with pytest.raises(SourceError, match="no primary has the slots 7:"):
+                await mark(point, lambda: LOGIN, folder=stage.volume)
+            await speak(shards[0], ("CLUSTER", "ADDSLOTS", 7))
+            await marked(stage, point)
+
+
 async def test_what_cannot_be_given_is_refused_by_name_and_nothing_is_carried(
     tmp_path: Path,
 ) -> None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import pytest
 from msgspec.structs import replace
 
 from manifests.test_build import database
 from redis_operator.api.redisbackupschedule import RedisBackupSchedule
-from redis_operator.backup.task import ArchiveTask, ShardTask, Source, read_task
+from redis_operator.backup.task import ArchiveTask, PointTask, ShardTask, Source, read_task
 from redis_operator.manifests.archivers import archiver, sources
 from redis_operator.manifests.objects import Object
+from redis_operator.manifests.workers import point_job
 
 
 def schedule(**spec: Any) -> RedisBackupSchedule:
@@ -82,3 +84,24 @@ def test_the_task_says_how_long_to_keep_and_how_much_may_wait() -> None:
     assert isinstance(task, ArchiveTask)
     assert (task.keep_seconds, task.spool_bytes, task.user) == (7200, 64 << 20, "backup")
     assert task.shards == ()  # they are in a file that is kept current
+
+
+@pytest.mark.parametrize("cluster", [True, False])
+def test_the_worker_of_a_restore_point_asks_for_slots_where_there_are_some(
+    *, cluster: bool
+) -> None:
+    shards = (ShardTask("server-0", (Source("cache-0", "10.0.0.1"),)),)
+    job = point_job(
+        schedule(),
+        path="p/archive",
+        point="release",
+        request="u/1",
+        shards=shards,
+        cluster=cluster,
+        image="ours:1",
+    )
+    [container] = job["spec"]["template"]["spec"]["containers"]
+    [raw] = [one["value"] for one in container["env"] if one["name"] == "BACKUP_TASK"]
+    task = read_task(raw)
+    assert isinstance(task, PointTask)
+    assert task.cluster is cluster

@@ -12,6 +12,7 @@ from kubecontroller.client.objects import Pod, PodStatus
 from kubecontroller.runtime.changes import Added, Deleted, Updated
 from redis_operator.api.crd import crds
 from redis_operator.api.metadata import Metadata
+from redis_operator.operator.backups.restores import newest_of
 from redis_operator.operator.world import (
     CHILD_KINDS,
     REDIS_BACKUP_SCHEDULES,
@@ -24,7 +25,7 @@ from redis_operator.operator.world import (
     hold_changed,
     origin_of,
 )
-from redis_operator.planning.backups.schedules import OWNER_LABEL
+from redis_operator.planning.backups.schedules import OWNER_LABEL, SCHEDULE_LABEL
 
 KEY = ("default", "db")
 KINDS = (
@@ -95,10 +96,15 @@ def test_backups_of_a_schedule_are_those_of_this_very_one(here: Cached) -> None:
         backup("b", "u2"),
         backup("c", "u1", namespace="elsewhere"),
         raw("d", {"redis": "db"}),
+        raw("e", {"redis": "before"}, labels={OWNER_LABEL: "u1"}),  # spec.redis was changed since
     )
+
+    class Spec:
+        redis = "db"
 
     class Schedule:
         metadata = Metadata(name="s", namespace="default", uid="u1")
+        spec = Spec
 
     found = here.world.backups_of_schedule(Schedule())  # type: ignore[arg-type]
     assert [one["metadata"]["name"] for one in found] == ["a"]
@@ -211,6 +217,8 @@ def kept(name: str, path: str, storage: Any = S3, **meta: Any) -> Any:
         ),
         ([], [], [raw("r", status={"phase": "Filling", "backup": "x", "kept": "y"})], {"x", "y"}),
         ([], [], [raw("r", status={"phase": "Filling", "kept": "y"})], {"y"}),
+        ([], [], [raw("r", {"from": {"name": "x"}})], {"x"}),
+        ([], [], [raw("r", {"from": {"name": "x"}}, status={"phase": "Failed"})], set()),
         ([], [], [raw("r")], set()),
         ([], [], [raw("r", status={"phase": "Completed", "backup": "x"})], set()),
         ([], [], [raw("r", status={"phase": "Failed", "backup": "x"})], set()),
@@ -224,6 +232,37 @@ def test_backups_that_are_in_use_are_named(
     here.show(here.world.backups, *backups)
     here.show(here.world.restores, *restores)
     assert here.world.backups_in_use("default") == names
+
+
+SCHEDULE = {"redis": "db", "schedule": "@daily", "template": {"storage": VOLUME}}
+
+
+@pytest.mark.parametrize(
+    ("begun", "schedules", "found"),
+    [
+        ("", [raw("s", SCHEDULE)], "mine"),
+        ("theirs", [raw("s", SCHEDULE)], "theirs"),
+        ("", [], "theirs"),
+    ],
+    ids=["of its database", "one that a restore began with", "a schedule that is gone"],
+)
+def test_the_newest_backup_of_a_schedule_is_of_its_database(
+    here: Cached, begun: str, schedules: list[Any], found: str
+) -> None:
+    """After spec.redis was changed the newest one may be of another database."""
+
+    def backup(name: str, redis: str, ended: str) -> Any:
+        spec = {"redis": redis, "storage": VOLUME}
+        status = {"phase": "Completed", "completionTime": ended}
+        return raw(name, spec, status=status, labels={SCHEDULE_LABEL: "s"})
+
+    here.show(here.world.schedules, *schedules)
+    here.show(
+        here.world.backups,
+        backup("mine", "db", "2026-01-01T00:00:00Z"),
+        backup("theirs", "other", "2026-01-02T00:00:00Z"),
+    )
+    assert newest_of(here.world, "default", "s", begun=begun) == found
 
 
 # Pods

@@ -10,7 +10,8 @@ Guarantees:
     - Sending twice gives the same result: an attempt that ended anywhere is followed by another
     one.
     - Success means that every primary still has its history from the start of the task, and no
-      fewer keys without a time to live than the backup.
+      fewer keys without a time to live than the backup, except for those that it evicted by its own
+      settings (`maxmemory-policy allkeys-*`): it would evict them after the restore as well.
     - Memory is that of `split`, and of the server beside the worker for the largest part that is
       loaded.
 
@@ -39,7 +40,7 @@ from .empty import empty, require_primary
 from .errors import TargetError, WorkerError
 from .fitting import check_fit
 from .link import CommandLink, connect
-from .loader import Keyspace, Loader, keyspaces, open_loader
+from .loader import Keyspace, Loader, info_fields, keyspaces, open_loader
 from .piece import Piece
 from .primary import manifest_of, verify
 from .replica import Login
@@ -90,6 +91,7 @@ async def carry(
     found = await _surveyed(task, pieces)
     await _same_primaries(task, login())
     carrier = _Carrier(task, login, patience)
+    await carrier.begin()
     for one in found:
         carrier.check_databases(one.databases)
     async with AsyncExitStack() as stack:
@@ -187,12 +189,17 @@ class _Carrier:
         self._owners = [] if task.rehearsal else _owners(task)
         self._functions = b""
         self._lasting = 0  # keys without a time to live that were seen
+        self._evicted = 0  # by the targets, before
         self.keys = 0
 
     @property
     def _scratch(self) -> Loader:
         assert self._loader is not None
         return self._loader
+
+    async def begin(self) -> None:
+        """Read how many keys the targets have evicted so far."""
+        self._evicted = sum(map(_evicted, await self._infos()))
 
     async def load(self, stack: AsyncExitStack, piece: Piece, folder: Path, host: str) -> None:
         """Have the server beside the worker load a piece; the first time it is started."""
@@ -324,23 +331,44 @@ class _Carrier:
 
     async def check(self) -> None:
         """Raise `ScratchError` where targets have fewer lasting keys than were sent."""
-        held = 0
-        for target in self._task.targets:
-            link = await self._connect(target)
-            try:
-                databases = keyspaces(await link.ask("INFO", "keyspace"))
-            finally:
-                link.close()
-            held += sum(one.keys - one.mortal for one in databases)
-        if held < self._lasting:
+        held = evicted = 0
+        for info in await self._infos():
+            held += sum(one.keys - one.mortal for one in keyspaces(info))
+            evicted += _evicted(info)
+        evicted -= self._evicted
+        if held + evicted < self._lasting:
             raise ScratchError(
                 f"the new database has {held} keys without a time to live, and the backup "
                 f"{self._lasting}; the restore starts again"
             )
+        if evicted > 0:
+            self.keys -= evicted
+            _LOG.warning(
+                "the new database evicted %s keys (maxmemory-policy): it has too little memory for "
+                "all of them (spec.resources.limits.memory)",
+                evicted,
+            )
+
+    async def _infos(self) -> list[bytes]:
+        found = []
+        for target in self._task.targets:
+            link = await self._connect(target)
+            try:
+                found.append(bytes(await link.ask("INFO")))
+            finally:
+                link.close()
+        return found
 
     async def _connect(self, target: FillTarget) -> CommandLink:
         place: dict[str, Any] = {"host": target.host, "port": target.port}
         return await connect(target.pod, **place, login=self._login())
+
+
+def _evicted(answer: bytes) -> int:
+    """Return how many keys a server has evicted, where any key may be; from an answer to INFO."""
+    fields = info_fields(answer)
+    may_any = fields.get("maxmemory_policy", "").startswith("allkeys-")
+    return int(fields.get("evicted_keys", "0")) if may_any else 0
 
 
 def _owners(task: CarryTask) -> list[int]:

@@ -140,6 +140,14 @@ class Shelf:
             found = await obstore.list(self._store).collect_async()
             return {str(meta["path"]): int(meta["size"]) for meta in found}
 
+    async def size(self, name: str) -> int:
+        """Return the size of an object in bytes; 0: there is none of that name."""
+        with self._named(name):
+            try:
+                return int((await obstore.head_async(self._store, name))["size"])
+            except FileNotFoundError:
+                return 0
+
     async def folders(self) -> list[str]:
         """Return the names of the folders in it that hold objects."""
         with self._named(""):

@@ -236,6 +236,7 @@ class PointTask(Struct, frozen=True, rename="camel", omit_defaults=True, tag="po
     """Write down where every shard is at one moment, under a name.
 
     `request` identifies the caller: another worker with the same one finds the first result.
+    `cluster`: which slots each shard has is written down too.
     """
 
     store: Store
@@ -243,6 +244,7 @@ class PointTask(Struct, frozen=True, rename="camel", omit_defaults=True, tag="po
     name: str
     shards: tuple[ShardTask, ...]
     request: str = ""
+    cluster: bool = False
 
 
 class WindowTask(Struct, frozen=True, rename="camel", omit_defaults=True, tag="window"):

@@ -299,6 +299,7 @@ def point_job(
     point: str,
     request: str,
     shards: tuple[ShardTask, ...],
+    cluster: bool,
     image: str,
 ) -> Object:
     """Return the Job that writes a restore point into the archive of a schedule, once."""
@@ -309,6 +310,7 @@ def point_job(
         name=point,
         shards=shards,
         request=request,
+        cluster=cluster,
     )
     login = (users_secret(spec.redis), BACKUP)
     pod = worker_pod(task, spec.template.storage, login, spec.archive.resources, image)

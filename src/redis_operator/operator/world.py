@@ -165,9 +165,13 @@ class World:
         }
 
     def backups_of_schedule(self, schedule: RedisBackupSchedule) -> list[Manifest]:
-        """Return the backups that were created for this very schedule."""
-        meta = schedule.metadata
-        return self.backups.find("schedule", (meta.namespace, meta.uid))
+        """Return the backups that were created for this very schedule, of its database.
+
+        Those of another one, which it named before, are left alone: they may be the last of it.
+        """
+        meta, place = schedule.metadata, (schedule.metadata.namespace, schedule.spec.redis)
+        found = self.backups.find("schedule", (meta.namespace, meta.uid))
+        return [raw for raw in found if place in backed_up_by(raw)]
 
     def backups_in_use(self, namespace: str) -> frozenset[str]:
         """Return the backups of a namespace that databases are being restored from.
@@ -185,10 +189,11 @@ class World:
             backups = (raw for raw in self.backups if meta_of(raw).namespace == namespace)
             named |= {meta_of(raw).name for raw in backups if _is_in(raw, places)}
         restores = (raw for raw in self.restores if meta_of(raw).namespace == namespace)
-        for status in (raw.get("status") or {} for raw in restores):
+        for raw in restores:
+            status, asked = raw.get("status") or {}, (raw.get("spec") or {}).get("from") or {}
             if status.get("phase") not in ("Completed", "Failed"):
-                named |= {status.get("backup", ""), status.get("kept", "")} - {""}
-        return frozenset(named)
+                named |= {status.get("backup", ""), status.get("kept", ""), asked.get("name", "")}
+        return frozenset(named - {""})
 
     def pods_of(self, key: Key) -> list[Pod]:
         """Return the pods of a database, by name, with what this operator wrote on them."""

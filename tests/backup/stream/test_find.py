@@ -62,7 +62,8 @@ async def stored(shelf: Shelf, segments: list[Segment], bases: list[Base]) -> No
 
 def base_of(number: int, *, skew: int = 0) -> Base:
     found = base(number, 1000 + number * BYTES)
-    return replace(found, taken=NOON + number * 10 * SECOND + skew)
+    part = replace(found.part, object=base_names(1, number, "abcd").content)
+    return replace(found, part=part, taken=NOON + number * 10 * SECOND + skew)
 
 
 @pytest.fixture
@@ -129,6 +130,48 @@ async def test_a_restore_point_goes_when_nothing_that_it_names_is_left(shelf: Sh
     catalogue = await read_catalogue(shelf)
     assert catalogue.points == ("late",)
     assert [(listed.bases, listed.segments[0]) for listed in catalogue.lines] == [((40,), 40)]
+
+
+async def test_a_base_that_was_taken_by_a_clock_that_was_behind_does_not_end_what_is_kept(
+    shelf: Shelf,
+) -> None:
+    """The node of the worker was a day behind when it took the base that all may depend on."""
+    segments = [ten_seconds(number) for number in range(1, 61)]
+    behind = base_of(50, skew=-24 * HOUR)
+    await stored(shelf, segments, [base_of(1), base_of(20), behind])
+    assert await prune(shelf, base_of(31).taken) > 0
+    [listed] = (await read_catalogue(shelf)).lines
+    assert (listed.bases, listed.segments[0]) == ((20, 50), 20)
+
+
+@pytest.mark.parametrize("what", ["missing", "empty"])
+async def test_a_base_whose_bytes_are_gone_is_not_used_and_nothing_is_deleted_for_it(
+    shelf: Shelf, tmp_path: Path, what: str
+) -> None:
+    """An earlier one and the stream after it serve for the same times."""
+    segments = [ten_seconds(number) for number in range(1, 61)]
+    await stored(shelf, segments, [base_of(1), base_of(30)])
+    path = tmp_path / "archive/shard-0" / base_of(30).part.object
+    path.unlink()
+    if what == "empty":
+        path.write_bytes(b"")
+    found = await find_plan(await read_catalogue(shelf), AtTime(NOON + 401_020_000))
+    assert (found.base.number, found.cut.reached) == (1, NOON + 401_000_000)
+    assert await prune(shelf, base_of(40).taken) == 0
+
+
+async def test_another_base_is_taken_where_the_bytes_of_the_only_one_are_gone(
+    shelf: Shelf, tmp_path: Path
+) -> None:
+    await stored(shelf, [ten_seconds(number) for number in range(1, 31)], [base_of(1)])
+    (tmp_path / "archive/shard-0" / base_of(1).part.object).unlink()
+    outline = await read_outline(await read_catalogue(shelf))
+    assert outline.is_broken
+    assert not outline.oldest
+    await stored(shelf, [], [base_of(20)])
+    outline = await read_outline(await read_catalogue(shelf))
+    assert not outline.is_broken
+    assert outline.oldest == NOON + 200 * SECOND
 
 
 YEAR = 365 * 24 * HOUR

@@ -109,6 +109,22 @@ def test_a_slot_that_changes_hands_around_the_cut_is_taken_from_its_owner_alone(
     assert (7 in other.slots, str(other.open)) == (False, "")
 
 
+@pytest.mark.parametrize("bound", list(Bound))
+@pytest.mark.parametrize("ahead", [-4000, 0, 300, 4000])
+@pytest.mark.parametrize("given", [-0.01, 0.0], ids=["before", "at-the-sample"])
+def test_a_slot_that_no_shard_claims_at_its_cut_goes_to_the_one_that_claims_it_next(
+    given: float, ahead: int, bound: Bound
+) -> None:
+    """Primaries are not asked at the same time: the source was asked after the move, or earlier."""
+    first = shard(said(-9, "na", A), said(given, "na", "0-6,8-8191"), base=20_000)
+    second = shard(said(-9, "nb", B), said(0.1, "nb", f"7,{B}", epoch=2), base=50_000)
+    shards = {"a": with_clock(first, 0), "b": with_clock(second, ahead)}
+    a, b = plan_shards(NOON + 20_000, shards, bound)
+    assert (7 in a.slots, 7 in b.slots) == (False, True)
+    assert (str(a.open), str(b.open)) == ("", "")
+    assert b.cut.offset - 50_000 > a.cut.offset - 20_000  # so it has every key of the slot
+
+
 def test_a_slot_that_was_open_before_and_is_closed_at_the_cut_is_taken_from_its_owner_alone() -> (
     None
 ):
@@ -226,6 +242,71 @@ def test_at_a_restore_point_every_shard_is_cut_where_it_was() -> None:
     assert (7 in a.slots, str(b.open)) == (True, "7")
 
 
+def away(spans: list[Span], since: float, until: float) -> list[Span]:
+    """The same shard where the worker was away from so many seconds after noon on."""
+    [span] = spans
+    first, last = (NOON + int(after * SECOND) for after in (since, until))
+    samples = tuple(one for one in span.segment.samples if not first < one.server < last)
+    return [Span(replace(span.segment, samples=samples), span.until)]
+
+
+def test_the_target_is_cut_after_the_source_also_where_the_worker_was_away() -> None:
+    """Its move is reported seconds from the time, where both are cut."""
+    first = shard(said(-9, "na", A), said(4.9, "na", A, migrating=((7, "nb"),)), base=20_000)
+    second = shard(said(-9, "nb", B), said(4.9, "nb", B, importing=((7, "na"),)), base=50_000)
+    shards = {
+        "a": with_clock(away(first, -5, 5.1), 0),
+        "b": with_clock(away(second, -5, 5.05), 0),
+    }
+    a, b = plan_shards(NOON, shards, Bound.INCLUDE)
+    assert b.cut.offset - 50_000 > a.cut.offset - 20_000
+    assert str(b.open) == "7"
+
+
+def test_what_was_moving_when_the_worker_went_away_is_refused_until_it_was_back() -> None:
+    """The target has nothing between the cut of the source and much that was written later."""
+    first = shard(
+        said(-9, "na", A, migrating=((7, "nb"),)), said(-3, "na", "0-6,8-8191"), base=20_000
+    )
+    second = shard(
+        said(-9, "nb", B, importing=((7, "na"),)), said(-3, "nb", f"7,{B}", epoch=2), base=50_000
+    )
+    shards = {
+        "a": with_clock(away(first, -4, 5), 0),
+        "b": with_clock(away(second, -4.05, 5), 0),
+    }
+    with pytest.raises(NotArchived, match="slots were moving to b, which was not asked between"):
+        plan_shards(NOON, shards)
+
+
+def test_a_restore_point_says_which_slots_moved_then_whatever_the_archive_was_told() -> None:
+    """The worker of the archive was away: its last report is of before the move."""
+    shards = {
+        "a": shard(said(-9, "na", A), base=20_000),
+        "b": shard(said(-9, "nb", B), base=50_000),
+    }
+    marks = {
+        "a": PointMark("r", 20_013, NOON, said(0, "na", "0-6,8-8191", migrating=((9, "nb"),))),
+        "b": PointMark("r", 50_021, NOON, said(0, "nb", f"7,{B}", importing=((9, "na"),))),
+    }
+    a, b = plan_point(marks, shards)
+    assert (str(a.slots), str(b.slots)) == ("0-6,8-8191", f"7,{B}")
+    assert (str(a.open), str(b.open)) == ("", "9")
+
+
+def test_an_earlier_restore_point_takes_keys_from_both_ends_of_a_move_reported_right_after_it() -> (
+    None
+):
+    """Primaries are asked 20 times a second: a move may have begun before it was noticed."""
+    shards = {
+        "a": shard(said(-9, "na", A), said(0.04, "na", A, migrating=((7, "nb"),)), base=20_000),
+        "b": shard(said(-9, "nb", B), base=50_000),
+    }
+    marks = {"a": PointMark("r", 20_013, NOON), "b": PointMark("r", 50_021, NOON)}
+    a, b = plan_point(marks, shards)
+    assert (7 in a.slots, str(b.open)) == (True, "7")
+
+
 def test_a_lean_manifest_is_cut_in_the_same_place_by_a_later_time() -> None:
     [before] = shard(said(-9, "na", A), said(-3, "na", "0-16383"), base=20_000)
     lean = before.segment.lean()
@@ -243,7 +324,7 @@ def test_a_lean_manifest_is_cut_in_the_same_place_by_a_later_time() -> None:
 
 
 @pytest.mark.parametrize("bound", list(Bound))
-@pytest.mark.parametrize("ahead", [-700, -300, -60, 0, 60, 300, 700])
+@pytest.mark.parametrize("ahead", [-4000, -700, -300, -60, 0, 60, 300, 700, 4000])
 def test_the_target_is_cut_after_the_source_whatever_their_clocks_say(
     ahead: int, bound: Bound
 ) -> None:

@@ -181,6 +181,33 @@ async def test_a_full_spool_detaches_and_comes_back(tmp_path: Path) -> None:
         assert [x.line for x in (await read_catalogue(shelf_in(tmp_path))).lines] == [1]
 
 
+async def test_a_disk_that_takes_nothing_is_named_and_waited_for(tmp_path: Path) -> None:
+    """As a node whose disk is full: nothing of the stream may be lost for it."""
+    async with replicated(NEWEST, 1) as shard:
+        archiver, disk, aside = archiver_of(shard, tmp_path), tmp_path / "spool", tmp_path / "aside"
+        async with running(archiver) as task:
+            await archived(tmp_path, await write(shard.primary))
+            disk.rename(aside)
+            disk.write_text("")
+
+            async def named() -> bool:
+                assert not task.done(), task.result()
+                await write(shard.primary, 50)
+                return "the disk of the worker" in archiver.state().trouble
+
+            await eventually(named)
+            disk.unlink()
+            aside.rename(disk)
+            await archived(tmp_path, await write(shard.primary))
+            held = await digest(shard.primary)
+        catalogue = await read_catalogue(shelf_in(tmp_path))
+        assert [listed.line for listed in catalogue.lines] == [1]
+        assert (await find_window(catalogue)).gaps == ()
+        server, servers = await fed(NEWEST, tmp_path, await whole_plan(tmp_path, shard.primary))
+        async with servers:
+            assert await digest(server) == held
+
+
 async def test_a_stream_that_no_server_keeps_any_more_is_a_gap_and_refused_by_name(
     engine: EngineBinary, tmp_path: Path
 ) -> None:

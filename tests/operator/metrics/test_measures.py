@@ -132,10 +132,13 @@ def test_the_newest_good_backup_of_a_database_has_its_age_and_size() -> None:
         return {"metadata": meta, "spec": {"redis": redis}, "status": status}
 
     good = {"phase": "Completed", "startTime": "2026-01-01T00:00:00Z", "size": 9, "stored": 4}
+    found = {"type": "Verified", "status": "False", "reason": "BackupDamaged", "message": "x"}
+    damaged = {"verified": "False", "conditions": [found]}
     backups = [
         backup("old", "cache", **good, completionTime="2026-01-01T00:00:05Z"),
         backup("new", "cache", **good | {"size": 10}, completionTime="2026-01-01T00:00:30Z"),
         backup("bad", "cache", phase="Failed", completionTime="2026-02-01T00:00:00Z"),
+        backup("damaged", "cache", **good, completionTime="2026-03-01T00:00:00Z", **damaged),
         backup("first", "other"),
         backup("broken", "other", phase=5),
     ]
@@ -143,7 +146,7 @@ def test_the_newest_good_backup_of_a_database_has_its_age_and_size() -> None:
     registry.register(BackupCollector(lambda: backups))
     text = generate_latest(registry).decode()
     for line in (
-        'redis_operator_backups{name="cache",namespace="n",phase="Completed"} 2.0',
+        'redis_operator_backups{name="cache",namespace="n",phase="Completed"} 3.0',
         'redis_operator_backups{name="cache",namespace="n",phase="Failed"} 1.0',
         'redis_operator_backups{name="other",namespace="n",phase="Pending"} 2.0',
         'success_timestamp_seconds{name="cache",namespace="n"} 1.76722563e+09',

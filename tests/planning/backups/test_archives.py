@@ -246,6 +246,7 @@ def test_what_a_single_replica_lacks_is_read_from_its_primary_where_that_is_harm
     found = plan(database(**spec), answered(server_0=told()))
     assert found.archive is not None
     assert found.archive.bridge is bridge
+    assert found.archive.cluster is (spec["mode"] == "Cluster")  # for restore points
     [text] = [c.message for c in found.status.conditions if c.type == "Archiving"]
     assert ("fewer than two replicas" not in text) is gapless
 

@@ -157,8 +157,8 @@ class Archiver:
                 failed[0].result()  # raises
             for task in tasks[1:]:
                 await end(task)
-            await self._seal()
-            with suppress(TimeoutError):
+            with suppress(TimeoutError, SourceError):
+                await self._seal()
                 async with asyncio.timeout(self._limits.patience_seconds):
                     await self._spool.wait_empty()
         finally:
@@ -205,27 +205,27 @@ class Archiver:
             try:
                 await self._once()
             except BytesLost as error:
-                await self._forget(str(error))
+                self._forget(str(error))
             except SourceError as error:
                 self._complain(str(error))
             finally:
                 await self._detach()
             await asyncio.sleep(_RETRY_SECONDS)
 
-    async def _forget(self, damage: str) -> None:
-        """Have what is not proven read again; where it is lost each time, the line ends."""
+    def _forget(self, damage: str) -> None:
+        """Have what is not proven read again."""
         self._complain(damage)
+        self._prover.lost(damage)
         if self._growing is not None:
             self._growing.drop_unproven()
-        if self._prover.lost(damage):
-            await self._detach()
-            await self._seal()
-            self._growing = None
 
     async def _once(self) -> None:
         while self._spool.is_full:
             self._complain("the spool is full: the store does not take what is archived")
             await asyncio.sleep(_RETRY_SECONDS)
+        if self._prover.is_hopeless and self._growing is not None:  # the line ends
+            await self._seal()
+            self._growing = None
         views, silent = await look_at(self._sources(), self._login())
         self._views = views
         if self._growing is not None:

@@ -48,11 +48,16 @@ class Catalogue:
     """The archive of one shard as it was listed."""
 
     def __init__(
-        self, shelf: Shelf, lines: tuple[ListedLine, ...], points: tuple[str, ...]
+        self,
+        shelf: Shelf,
+        lines: tuple[ListedLine, ...],
+        points: tuple[str, ...],
+        filled: frozenset[str],
     ) -> None:
         self.shelf = shelf
         self.lines = lines
         self.points = points
+        self._filled = filled  # objects that are not empty
         self.damaged: dict[tuple[int, int], str] = {}  # bases that cannot be read, and why
         self._lean: dict[tuple[int, int], Segment] = {}
 
@@ -88,7 +93,8 @@ class Catalogue:
     async def bases(self, line: int) -> list[Base]:
         """Return the manifests of a line's bases that can be read; others are in `damaged`.
 
-        An earlier base serves for the same times: a damaged one is as good as none.
+        An earlier base serves for the same times: a damaged one is as good as none, and so is one
+        whose bytes are missing.
         """
         [listed] = [found for found in self.lines if found.line == line]
         turns = asyncio.Semaphore(_AT_ONCE)
@@ -96,7 +102,9 @@ class Catalogue:
         async def one(number: int) -> Base | None:
             try:
                 async with turns:
-                    return await self.base(line, number)
+                    base = await self.base(line, number)
+                    await self._require_bytes(base.part.object)
+                    return base
             except Damaged as error:
                 if (line, number) not in self.damaged:
                     _LOG.warning("%s", error)
@@ -119,6 +127,11 @@ class Catalogue:
             if listed.segments:
                 return await self.segment(listed.line, listed.segments[-1])
         return None
+
+    async def _require_bytes(self, name: str) -> None:
+        """Raise `Damaged` where an object is not there, or empty; the list may be late."""
+        if name not in self._filled and not await self.shelf.size(name):
+            raise Damaged(f"{name} is missing, or empty")
 
     async def _get(self, name: str) -> bytes:
         raw = await self.shelf.get(name)
@@ -144,7 +157,8 @@ async def read_catalogue(shelf: Shelf) -> Catalogue:
     found: dict[int, tuple[list[int], list[int], list[int]]] = {}
     points = []
     sizes = await shelf.sizes()
-    filled = {content_number(name) for name, size in sizes.items() if size}
+    whole = frozenset(name for name, size in sizes.items() if size)
+    filled = {content_number(name) for name in whole}
     for name, size in sizes.items():
         numbered = line_and_number(name)
         if numbered is not None:
@@ -159,4 +173,4 @@ async def read_catalogue(shelf: Shelf) -> Catalogue:
         ListedLine(line, *(tuple(sorted(numbers)) for numbers in all_numbers))
         for line, all_numbers in sorted(found.items())
     )
-    return Catalogue(shelf, lines, tuple(sorted(points)))
+    return Catalogue(shelf, lines, tuple(sorted(points)), whole)

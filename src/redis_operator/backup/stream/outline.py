@@ -29,8 +29,8 @@ class Outline(Struct, frozen=True):
     """Times are microseconds since 1970; 0: there is none.
 
     `is_open`: a line has a base and no time yet that a restore can go back to. `is_broken`: there
-    is no base yet after a missing segment. `began_empty`: the shard of a cluster had no slot when
-    its archive began.
+    is no base yet after a missing segment, or the only one lost its bytes. `began_empty`: the shard
+    of a cluster had no slot when its archive began.
     """
 
     oldest: int = 0
@@ -111,6 +111,7 @@ async def read_outline(catalogue: Catalogue) -> Outline:
     for listed in catalogue.lines:
         bases = await catalogue.bases(listed.line)
         if not bases:
+            is_broken = bool(listed.bases)
             continue
         based = bases[-1].taken
         begun = await _begun(catalogue, listed, bases[0])

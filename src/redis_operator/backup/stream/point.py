@@ -1,7 +1,8 @@
 """Named restore points: where every shard is at one moment, exactly.
 
 One shard: one transaction on its primary. Several: writes are paused on all primaries for the
-fraction of a second that it takes to ask them all, so that no write lies between two answers.
+fraction of a second that it takes to ask them all, so that no write lies between two answers. In
+mode Cluster they also say which slots they have then, and which ones move: no key moves meanwhile.
 """
 
 from __future__ import annotations
@@ -11,10 +12,13 @@ import re
 import time
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
+from functools import reduce
+from operator import or_
 
 from redis_operator.redis import commands
 from redis_operator.redis.connection import Connection
 from redis_operator.redis.errors import RedisError
+from redis_operator.redis.slots import ALL_SLOTS, NO_SLOTS, SlotSet
 
 from ..errors import PointTaken, SourceError, WorkerError
 from ..replica import Login
@@ -36,6 +40,7 @@ async def mark_point(
     login: Login,
     *,
     request: str = "",
+    cluster: bool = False,
 ) -> Point:
     """Write a restore point into the archive of every shard. Raises `WorkerError`.
 
@@ -53,7 +58,7 @@ async def mark_point(
     known = await _known(name, shelves)
     if known is not None and (not request or known.request != request):
         raise PointTaken(f"there is a restore point {name} already; give another name")
-    point = known or await _taken(name, shards, login, request)
+    point = known or await _taken(name, shards, login, request, cluster=cluster)
     for shard in shards:
         if await shelves[shard.name].create(point_name(name), encode(point)) or known is not None:
             continue
@@ -74,12 +79,14 @@ async def _known(name: str, shelves: Mapping[str, Shelf]) -> Point | None:
     return None
 
 
-async def _taken(name: str, shards: tuple[ShardTask, ...], login: Login, request: str) -> Point:
+async def _taken(
+    name: str, shards: tuple[ShardTask, ...], login: Login, request: str, *, cluster: bool
+) -> Point:
     """Return where every shard is at one moment."""
     async with AsyncExitStack() as stack:
         links = {shard.name: await _primary(shard, login, stack) for shard in shards}
         try:
-            marks = await marks_of(links)
+            marks = await marks_of(links, cluster=cluster)
         except RedisError as error:
             raise SourceError(f"the restore point cannot be taken: {error}") from error
     return Point(name, marks, request=request)
@@ -97,14 +104,16 @@ async def _primary(shard: ShardTask, login: Login, stack: AsyncExitStack) -> Con
     raise SourceError(f"{shard.name} has no primary that responds {reasons}".strip(), passing=True)
 
 
-async def marks_of(links: Mapping[str, Connection]) -> dict[str, PointMark]:
+async def marks_of(
+    links: Mapping[str, Connection], *, cluster: bool = False
+) -> dict[str, PointMark]:
     """Return where the primaries are, all of them at one moment. Raises `SourceError`."""
     paused, begun = len(links) > 1, time.monotonic()
     try:
         if paused:
             pause = commands.client_pause_writes(_PAUSE_MILLISECONDS)
             await asyncio.gather(*(link.run(pause, timeout=5) for link in links.values()))
-        asked = await asyncio.gather(*(ask(link) for link in links.values()))
+        asked = await asyncio.gather(*(ask(link, cluster=cluster) for link in links.values()))
         taken = time.monotonic() - begun  # of the first pause that was asked for
     finally:
         if paused:
@@ -117,7 +126,16 @@ async def marks_of(links: Mapping[str, Connection]) -> dict[str, PointMark]:
             f"the primaries took longer than {_PAUSE_MILLISECONDS} ms to respond, so they were not "
             "paused at one moment; try again"
         )
+    owned = [SlotSet.parse(found.owned.slots) for found in asked if found.owned is not None]
+    free = ALL_SLOTS - reduce(or_, owned, NO_SLOTS)
+    if cluster and free:
+        raise SourceError(
+            f"no primary has the slots {free}: they changed hands just now, or are not covered",
+            passing=True,
+        )
     return {
-        name: PointMark(found.replication.replication_id, found.sample.offset, found.sample.server)
+        name: PointMark(
+            found.replication.replication_id, found.sample.offset, found.sample.server, found.owned
+        )
         for name, found in zip(links, asked, strict=True)
     }

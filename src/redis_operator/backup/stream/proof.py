@@ -76,10 +76,14 @@ class Prover:
         self._losses = 0
         self._due = 0.0
 
-    def lost(self, damage: str) -> bool:
-        """Note a loss; True: it happened so often that reading again does not help."""
+    def lost(self, damage: str) -> None:
+        """Note a loss."""
         self.damage = damage
         self._losses += 1
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether bytes were lost so often that reading them again does not help."""
         return self._losses >= _MOST_LOSSES
 
     def begin(self) -> None:

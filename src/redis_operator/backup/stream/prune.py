@@ -5,7 +5,8 @@ stays, and all that comes later. A base is deleted before the segments after it,
 partly deleted is chosen. The last base of an archive always stays. Restore points are deleted when
 nothing that they name is left.
 
-No single clock decides: the archive is never newer than the primaries' clocks say.
+No single clock decides: the archive is never newer than the primaries' clocks say, and a base never
+older.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import re
 from ..errors import Damaged
 from ..store import Shelf
 from .catalogue import Catalogue, read_catalogue
-from .records import point_name
+from .records import Base, point_name
 
 __all__ = ["keep_after", "prune"]
 
@@ -36,10 +37,10 @@ async def prune(shelf: Shelf, keep_after: int) -> int:
     """Delete what is not needed to go back to `keep_after` (microseconds); return how much."""
     catalogue = await read_catalogue(shelf)
     bases = [base for listed in catalogue.lines for base in await catalogue.bases(listed.line)]
-    old = [base for base in bases if base.taken <= keep_after]
-    if not old:
+    old = await _last_before(keep_after, bases, catalogue)
+    if old is None:
         return 0
-    kept = (old[-1].line, old[-1].number)
+    kept = (old.line, old.number)
     expired: list[tuple[int, str]] = []
     for name in await shelf.names():
         found = _OBJECT.match(name)
@@ -51,8 +52,25 @@ async def prune(shelf: Shelf, keep_after: int) -> int:
             expired.append((order, name))
     await shelf.delete([name for _, name in sorted(expired)])
     if expired:
-        await shelf.delete(await _points(catalogue, old[-1].taken - _SLACK))
+        await shelf.delete(await _points(catalogue, old.taken - _SLACK))
     return len(expired)
+
+
+async def _last_before(time: int, bases: list[Base], catalogue: Catalogue) -> Base | None:
+    """Return the last base before a time, by the clock of the worker that took it and by that of
+    the primary: either may have been behind."""
+    for base in reversed(bases):
+        [listed] = [one for one in catalogue.lines if one.line == base.line]
+        following = [number for number in listed.segments if number >= base.number]
+        if base.taken > time or not following:
+            continue
+        try:
+            ended = (await catalogue.segment(base.line, following[0])).ended_at
+        except Damaged:
+            continue
+        if ended <= time:
+            return base
+    return None
 
 
 async def _points(catalogue: Catalogue, before: int) -> list[str]:

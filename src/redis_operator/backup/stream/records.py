@@ -135,12 +135,13 @@ class Base(Struct, frozen=True, rename="camel", omit_defaults=True):
     format: int = FORMAT
 
 
-class PointMark(Struct, frozen=True, rename="camel"):
-    """Where one shard was."""
+class PointMark(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Where one shard was, and in mode Cluster which slots it had; earlier points do not say."""
 
     replication_id: str
     offset: int
     server: int
+    owned: Owned | None = None
 
 
 class Point(Struct, frozen=True, rename="camel"):

@@ -3,7 +3,9 @@
 Rules:
     1. The owner of a slot is who claimed it last, with the highest epoch, by the latest cut of the
        shards that take no slot. Where that is after the time, a move may have ended in between: its
-       source has no key of the slot any more at its cut.
+       source has no key of the slot any more at its cut. Primaries are not asked at the same time:
+       a slot that its source has given away by then, and that no shard claims yet, is owned by the
+       one that took it and claims it next. That one is cut later, so it has every key.
     2. Shards are cut at the last sample not after the time. While a slot moves key by key, its keys
        are at both ends: they are added at the target before they are deleted at the source. So the
        target of such a slot is cut at the first sample after the time: a key is then at one end at
@@ -16,6 +18,9 @@ Rules:
        at its own cut, or at the time where it took no write from then to the cut. A slot that
        changed hands before the cut or after it is not open: its owner has every key, and the other
        end may have keys that were deleted.
+    4. At a restore point all shards are cut where they were while no key moved, and the point says
+       which slots they had. Earlier points do not: there, reports of the archive from before and
+       right after the point are used.
 """
 
 from __future__ import annotations
@@ -55,7 +60,12 @@ def plan_shards(
     time: int, shards: Mapping[str, Sequence[Span]], bound: Bound = Bound.NOT_AFTER
 ) -> tuple[Share, ...]:
     """Return what each shard gives. Raises `NotArchived`, which names the shard or the slots."""
-    ownership = {name: _ownership(name, time, spans) for name, spans in shards.items()}
+    around = _AROUND + _apart(time, shards)
+    since, until = _between(time, shards, bound)
+    since, until = since - around, until + around
+    ownership = {
+        name: _ownership(name, time, spans, since, until) for name, spans in shards.items()
+    }
     given, taken = _moving(ownership, _nodes(shards))
     both = [name for name in shards if given[name] and taken[name]]
     if both:
@@ -71,14 +81,58 @@ def plan_shards(
     for name in shards.keys() - cuts.keys():
         early = cut_at(AtTime(after, Bound.INCLUDE), shards[name])
         cuts[name] = _cut_after(name, early, seen, shards[name])
+        if bound is Bound.NOT_AFTER:
+            _require_near(name, time, cuts[name], shards[name], around)
         clocks[name] = _reaches(after, cuts[name], shards[name])
-    owners = _owners(
-        {name: _ownership(name, after, spans) for name, spans in shards.items()}, after
-    )
-    opened = _opened(shards, clocks)
+    until = max(until, after + around)
+    ownership = {
+        name: _ownership(name, after, spans, since, until) for name, spans in shards.items()
+    }
+    owners = _owners(ownership, after, taken)
+    reports = {
+        name: [owned for owned in _all_owned(spans) if owned.server <= clocks[name]][-1:]
+        for name, spans in shards.items()
+    }
+    opened = _opened(reports, _nodes(shards))
     return tuple(
         Share(name, cuts[name], owners[name], opened[name] - owners[name]) for name in shards
     )
+
+
+def _between(time: int, shards: Mapping[str, Sequence[Span]], bound: Bound) -> tuple[int, int]:
+    """Return from when to when shards are cut, by their clocks, where none is cut later than due.
+
+    That is far from the time where the worker was away, or a primary did not respond.
+    """
+    times = [time]
+    for spans in shards.values():
+        early, late = (cut_at(AtTime(time, one), spans) for one in (Bound.NOT_AFTER, Bound.INCLUDE))
+        if not _is_same(early, late):
+            times.append(late.passed if bound is Bound.INCLUDE else early.reached)
+    return min(times), max(times)
+
+
+def _apart(time: int, shards: Mapping[str, Sequence[Span]]) -> int:
+    """Return how far the clocks of primaries are apart, by that of the worker, which asks all."""
+    ahead = []
+    for spans in shards.values():
+        asked = [sample for span in spans for sample in span.samples if sample.sent]
+        near = min(asked, key=lambda one: abs(one.server - time), default=None)
+        if near is not None:
+            ahead.append(near.server - (near.sent + near.received) // 2)
+    return max(ahead) - min(ahead) if ahead else 0
+
+
+def _require_near(
+    name: str, time: int, cut: RestoreEnd, spans: Sequence[Span], around: int
+) -> None:
+    """Raise `NotArchived` where a shard would give much that was written after the time."""
+    before = cut_at(AtTime(time), spans)
+    if cut.passed > time + around and not _is_same(before, cut):
+        raise NotArchived(
+            f"slots were moving to {name}, which was not asked between {text_of(before.reached)} "
+            f"and {text_of(cut.passed)}; choose a time before or after"
+        )
 
 
 def _seen(cut: RestoreEnd, spans: Sequence[Span]) -> int:
@@ -105,13 +159,11 @@ def _cut_after(name: str, cut: RestoreEnd, seen: int, spans: Sequence[Span]) -> 
     )
 
 
-def _opened(shards: Mapping[str, Sequence[Span]], clocks: Mapping[str, int]) -> dict[str, SlotSet]:
-    """Return the slots that are open at the cuts, for both ends, by the report of either end."""
-    nodes = _nodes(shards)
-    ends: dict[str, list[int]] = {name: [] for name in shards}
-    for name, spans in shards.items():
-        reported = [owned for owned in _all_owned(spans) if owned.server <= clocks[name]]
-        for slot, node in (*reported[-1].migrating, *reported[-1].importing) if reported else ():
+def _opened(reports: Mapping[str, Sequence[Owned]], nodes: Mapping[str, str]) -> dict[str, SlotSet]:
+    """Return the slots that are open at the cuts, for both ends, by the reports of either end."""
+    ends: dict[str, list[int]] = {name: [] for name in reports}
+    for name, found in reports.items():
+        for slot, node in (pair for owned in found for pair in owned.migrating + owned.importing):
             ends[name].append(slot)
             ends[_other_end(slot, name, node, nodes)].append(slot)
     return {name: SlotSet(slots) for name, slots in ends.items()}
@@ -129,8 +181,12 @@ def _reaches(time: int, cut: RestoreEnd, spans: Sequence[Span]) -> int:
     does not write that to the stream.
     """
     before = cut_at(AtTime(time), spans)
-    same = (cut.replication_id, cut.offset) == (before.replication_id, before.offset)
-    return time if same else cut.passed
+    return time if _is_same(before, cut) else cut.passed
+
+
+def _is_same(one: RestoreEnd, other: RestoreEnd) -> bool:
+    """Whether a shard took no write between two cuts."""
+    return (one.replication_id, one.offset) == (other.replication_id, other.offset)
 
 
 def plan_point(
@@ -140,12 +196,17 @@ def plan_point(
 
     So each is cut where it was, whatever was moving. Raises `NotArchived`.
     """
-    ownership = {
-        name: _ownership(name, marks[name].server, spans) for name, spans in shards.items()
+    ownership = {name: _at_mark(name, mark, shards[name]) for name, mark in marks.items()}
+    nodes = _nodes(shards) | {
+        mark.owned.node: name for name, mark in marks.items() if mark.owned is not None
     }
-    owners = _owners(ownership, max(mark.server for mark in marks.values()))
-    _moving(ownership, _nodes(shards))  # refuses what moves to or from a node without an archive
-    opened = _opened(shards, {name: mark.server for name, mark in marks.items()})
+    _, taken = _moving(ownership, nodes)  # refuses what moves to or from a node without an archive
+    owners = _owners(ownership, max(mark.server for mark in marks.values()), taken)
+    reports = {
+        name: [found.now, *(() if marks[name].owned else _after(found, marks[name].server))]
+        for name, found in ownership.items()
+    }
+    opened = _opened(reports, nodes)
     return tuple(
         Share(
             name,
@@ -167,21 +228,40 @@ def _nodes(shards: Mapping[str, Sequence[Span]]) -> dict[str, str]:
     }
 
 
-def _ownership(name: str, time: int, spans: Sequence[Span]) -> _Ownership:
-    found = [owned for owned in _all_owned(spans) if owned.server <= time + _AROUND]
+def _ownership(name: str, time: int, spans: Sequence[Span], since: int, until: int) -> _Ownership:
+    """Return what a shard had at a time, and from `since` to `until`."""
+    found = [owned for owned in _all_owned(spans) if owned.server <= until]
     before = [owned for owned in found if owned.server <= time]
     if not before:
         raise NotArchived(f"the archive of {name} does not say which slots it had then")
-    last_far = [owned for owned in before if owned.server <= time - _AROUND][-1:]
-    near = [owned for owned in found if owned.server > time - _AROUND]
+    last_far = [owned for owned in before if owned.server <= since][-1:]
+    near = [owned for owned in found if owned.server > since]
     return _Ownership(before[-1], (*last_far, *near))
 
 
-def _owners(ownership: Mapping[str, _Ownership], time: int) -> dict[str, SlotSet]:
+def _at_mark(name: str, mark: PointMark, spans: Sequence[Span]) -> _Ownership:
+    """Return what a shard had at a restore point: by the point, or by the report before it."""
+    if mark.owned is None:
+        return _ownership(name, mark.server, spans, mark.server - _AROUND, mark.server + _AROUND)
+    return _Ownership(mark.owned, (mark.owned,))
+
+
+def _after(found: _Ownership, time: int) -> list[Owned]:
+    return [owned for owned in found.around if owned.server > time]
+
+
+def _owners(
+    ownership: Mapping[str, _Ownership], time: int, taken: Mapping[str, SlotSet]
+) -> dict[str, SlotSet]:
     free, found = ALL_SLOTS, dict.fromkeys(ownership, NO_SLOTS)
     for name in sorted(ownership, key=lambda name: ownership[name].now.epoch, reverse=True):
         found[name] = SlotSet.parse(ownership[name].now.slots) & free
         free = free - found[name]
+    following = [(owned, name) for name in ownership for owned in _after(ownership[name], time)]
+    for owned, name in sorted(following, key=lambda pair: pair[0].server):
+        claimed = SlotSet.parse(owned.slots) & free & taken[name]
+        found[name] = found[name] | claimed
+        free = free - claimed
     if free:
         raise NotArchived(f"no shard owned the slots {free} at {text_of(time)}")
     return found

@@ -9,16 +9,20 @@ Guarantees:
     - What was sealed before the worker ended is found again by the next one on the same disk.
 
 Errors: `Superseded`, when another archiver writes the same archive; `StoreError` is waited out.
+`SourceError`, when the disk takes nothing: what grew stays in memory, and the spool is full until
+the disk has room for it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 
-from ..errors import Damaged, StoreError, WorkerError
+from ..errors import Damaged, SourceError, StoreError, WorkerError
 from ..store import Shelf
 from .records import Segment, decode, encode, segment_names
 from .sealing import Growing, Sealed, seal
@@ -39,7 +43,6 @@ class Spool:
     """The queue of one shard."""
 
     def __init__(self, folder: Path, shelf: Shelf, *, limit: int) -> None:
-        self.trouble = ""  # why the store refuses segments now
         self.newest: Segment | None = None  # in the store
         self.stored = 0  # bytes that were stored
         self.limit = limit
@@ -47,14 +50,24 @@ class Spool:
         self._shelf = shelf
         self._waiting: list[Segment] = []
         self._bytes = 0
+        self._refusal = ""  # why the store refuses segments now
+        self._disk = ""  # why the disk does
+        self._needed = 0  # bytes that it did not take
         self._more = asyncio.Event()
         self._empty = asyncio.Event()
         self._empty.set()
 
     @property
+    def trouble(self) -> str:
+        """Why the disk or the store takes no segments now; empty: they do."""
+        return self._disk or self._refusal
+
+    @property
     def is_full(self) -> bool:
-        """Whether there is no room for another segment."""
-        return self._bytes >= self.limit
+        """Whether there is no room for another segment; a disk that had none is checked."""
+        if self._disk and self._has_room():
+            self._disk = ""
+        return bool(self._disk) or self._bytes >= self.limit
 
     @property
     def size(self) -> int:
@@ -86,10 +99,31 @@ class Spool:
     def put(self, segment: Segment, content: bytes) -> None:
         """Keep a segment; it is on disk when this returns. Blocks: call it in a thread."""
         path = self._path(segment)
-        path.with_suffix(".zst").write_bytes(content)
         partial = path.with_suffix(".part")
-        partial.write_bytes(encode(segment))
-        partial.replace(path)
+        try:
+            path.with_suffix(".zst").write_bytes(content)
+            partial.write_bytes(encode(segment))
+            partial.replace(path)
+        except OSError as error:
+            self._disk = f"the disk of the worker does not take what is archived: {error}"
+            self._needed = 2 * len(content) + 4096
+            with suppress(OSError):
+                partial.unlink(missing_ok=True)
+                self._drop(path)
+            raise SourceError(self._disk, passing=True) from error
+
+    def _has_room(self) -> bool:
+        """Whether the disk has room for what it did not take."""
+        path = self._folder / "room"
+        try:
+            with path.open("wb") as file:
+                os.posix_fallocate(file.fileno(), 0, self._needed)
+            path.unlink()
+        except OSError:
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
+            return False
+        return True
 
     def seal(
         self, growing: Growing, *, line: int, number: int, engine: str, version: str
@@ -113,14 +147,14 @@ class Spool:
             try:
                 await self._store(segment)
             except StoreError as error:
-                self.trouble = str(error)
+                self._refusal = str(error)
                 pause = _RETRY_SECONDS[min(tries, len(_RETRY_SECONDS) - 1)]
                 _LOG.warning("retry in %g s: %s", pause, error)
                 tries += 1
                 await asyncio.sleep(pause)
                 continue
             tries = 0
-            self.trouble = ""
+            self._refusal = ""
             self.newest = segment
             self._waiting.pop(0)
             self._bytes -= segment.stored

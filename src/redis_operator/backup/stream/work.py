@@ -43,7 +43,9 @@ def shelf_of(store: Store, shard: str, folder: str) -> Shelf:
 async def mark(task: PointTask, login: Callable[[], Login], *, folder: str = FOLDER) -> Report:
     """Write a named restore point."""
     shelves = {shard.name: shelf_of(task.store, shard.name, folder) for shard in task.shards}
-    point = await mark_point(task.name, task.shards, shelves, login(), request=task.request)
+    point = await mark_point(
+        task.name, task.shards, shelves, login(), request=task.request, cluster=task.cluster
+    )
     return Report(
         time=text_of(max(found.server for found in point.shards.values())),
         parts=tuple(

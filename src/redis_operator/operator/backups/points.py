@@ -60,6 +60,7 @@ class Points(Struct, frozen=True):
             point=known.name,
             request=plan.start,
             shards=archive.shards,
+            cluster=archive.cluster,
             image=self.image,
         )
         name = point_job_name(meta.name)

@@ -329,13 +329,19 @@ def resolved(redis: Redis, world: World) -> Redis:
 
 
 def newest_of(world: World, namespace: str, schedule: str, *, begun: str) -> str:
-    """Return the name of the backup that a schedule refers to; empty: there is none."""
+    """Return the name of the backup that a schedule refers to; empty: there is none.
+
+    It is of the schedule's database: the schedule may have named another one before.
+    """
+    known = _schedule(world, (namespace, schedule))
+    database = known.spec.redis if isinstance(known, RedisBackupSchedule) else ""
     found = [
         backup
         for raw in world.backups
         if meta_of(raw).namespace == namespace
         and meta_of(raw).label(SCHEDULE_LABEL) == schedule
         and (backup := _backup(world, meta_of(raw).key)) is not None
+        and (not database or backup.spec.redis == database or backup.metadata.name == begun)
     ]
     return newest_good(found, begun)
 

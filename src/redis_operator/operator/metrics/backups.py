@@ -15,6 +15,7 @@ from prometheus_client.registry import Collector
 from kubecontroller import Manifest
 from redis_operator.api.redisbackup import BackupPhase, RedisBackupStatus
 from redis_operator.api.redisbackup_validation import load_redisbackup_status
+from redis_operator.planning.backups.schedules import is_good
 
 __all__ = ["BackupCollector"]
 
@@ -43,7 +44,7 @@ class BackupCollector(Collector):
         newest: dict[tuple[str, str], RedisBackupStatus] = {}
         for key, status in found:
             known = newest.get(key)
-            if status.phase is BackupPhase.COMPLETED and (
+            if is_good(status) and (
                 known is None or status.completion_time > known.completion_time
             ):
                 newest[key] = status

@@ -27,7 +27,7 @@ from redis_operator.api.redisbackupschedule import (
 from redis_operator.api.status import Phase, ShardStatus
 from redis_operator.backup.task import ArchiverReport, ShardTask, Source
 
-from ..modes import MODES
+from ..modes import MODES, is_sharded
 from .backup import place_of
 
 __all__ = [
@@ -67,6 +67,7 @@ class Archive(Struct, frozen=True):
     allow_primary: bool = False
     bridge: bool = False
     replicas: int = 0
+    cluster: bool = False
 
 
 class ArchiverSeen(Struct, frozen=True):
@@ -147,6 +148,7 @@ def plan_archive(
         allow_primary=redis.spec.replicas == 0,
         bridge=_may_bridge(redis),
         replicas=redis.spec.replicas,
+        cluster=is_sharded(redis.spec.mode.value),
     )
     plan = ArchivePlan(status, archive, again=ASK_SECONDS)
     return _by_report(schedule, plan, seen, now)
