@@ -136,6 +136,28 @@ def test_a_record_from_before_several_passwords_of_the_exporter_is_still_read() 
     assert found.accepted("exporter") == ("d", "z")
 
 
+@pytest.mark.parametrize("default", ["newer", "a"], ids=["changed again", "taken back"])
+def test_an_annotation_is_not_forgotten_because_a_password_changed_at_the_same_time(
+    default: str,
+) -> None:
+    both = wished(wished(OLD, "new", ""), default, "monday")
+    while both.rotation is not None:
+        both = advanced(both, now=1)
+    after = wished(both, default, "monday")
+    assert after.rotation is not None
+    assert set(after.rotation.others) == {"operator", "replication", "exporter", "admin"}
+
+
+def test_an_annotation_that_changes_during_its_own_change_is_followed_afterwards() -> None:
+    begun = wished(OLD, "a", "monday")
+    both = wished(begun, "new", "tuesday")
+    assert both.rotation is not None
+    assert begun.rotation is not None
+    assert dict(both.rotation.others) == {**begun.rotation.others, "default": "new"}
+    done = advanced(advanced(both, now=1), now=2)
+    assert wished(done, "new", "tuesday").rotation is not None
+
+
 def test_a_wish_that_is_taken_back_ends_the_change() -> None:
     assert wished(wished(OLD, "new", ""), "a", "").rotation is None
 
