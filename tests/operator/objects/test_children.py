@@ -362,3 +362,19 @@ def test_files_of_the_engine_that_still_runs_are_kept() -> None:
         await sim.until_ready(within=600)
 
     simulate(scenario, snapshot=formed(database(engine="redis", version="7.2")))
+
+
+def test_the_generated_secret_stays_when_the_spec_names_it() -> None:
+    """A person writes down what is there; pods of applications mount the Secret."""
+
+    async def scenario(sim: Simulation) -> None:
+        sim.start_operator()
+        await asyncio.sleep(3.0)
+        before = await sim.client.get(SECRET, (NAMESPACE, "db-auth"))
+        await sim.change(auth={"secretName": "db-auth"})
+        await asyncio.sleep(30.0)
+        await sim.until_ready(within=30)
+        found = await sim.client.get(SECRET, (NAMESPACE, "db-auth"))
+        assert found["data"]["password"] == before["data"]["password"]
+
+    simulate(scenario, snapshot=formed(database()))
