@@ -9,12 +9,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from kubecontroller.client.errors import NotFound
+from kubecontroller.client.errors import NoAnswer, NotFound
 from kubecontroller.client.meta import Manifest
+from kubecontroller.client.objects import PODS
 from kubecontroller.client.patches import MergePatch
+from kubecontroller.client.request import Request, Response
+from kubecontroller.client.transport import Transport
 from redis_operator.api.redis import Redis
 from redis_operator.api.validation import load
 from redis_operator.manifests.facts import Passwords
+from redis_operator.manifests.names import DATABASE_LABEL
 from redis_operator.manifests.record import RECORD_KEY, read_record, record
 from redis_operator.operator.passwords import advanced, newest, outlived, wished
 from redis_operator.operator.rotation import oldest_start
@@ -358,6 +362,47 @@ def test_a_server_that_does_not_answer_holds_the_change_back_and_is_named() -> N
         assert (await secret(sim, "db-conn"))["password"] == old
         sim.thaw("db-1-1")
         await until_rotated(sim)
+
+    simulate(scenario, snapshot=formed(database()))
+
+
+class NoPatchOfPods:
+    """The transport of an operator whose labels of pods a policy refuses."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self.stream = transport.stream
+        self.close = transport.close
+        self.refuses = True
+
+    async def request(self, request: Request, *, timeout: float) -> Response:
+        if self.refuses and request.method == "PATCH" and "/pods/" in request.path:
+            raise NoAnswer("a policy does not respond", host="simulation")
+        return await self._transport.request(request, timeout=timeout)
+
+
+def test_a_pod_that_is_not_observed_holds_the_change_back_and_is_named() -> None:
+    """Its server would keep the old passwords alone, and refuse the operator from then on."""
+
+    async def scenario(sim: Simulation) -> None:
+        transports: list[NoPatchOfPods] = []
+
+        def wrap(transport: Transport) -> Transport:
+            transports.append(NoPatchOfPods(transport))
+            return transports[-1]
+
+        sim.start_operator(wrap=wrap)
+        await asyncio.sleep(3.0)
+        unlabelled = MergePatch({"metadata": {"labels": {DATABASE_LABEL: None}}})
+        await sim.client.patch(PODS.plain(), (NAMESPACE, "db-1-1"), unlabelled)
+        await sim.annotate(**{ROTATE: "2026-01"})
+        await asyncio.sleep(250.0)
+        assert "db-1-1" in condition(await sim.redis(), "AuthApplied")["message"]
+        new = await secret(sim, "db-users")
+        assert all([await lets_in(server, "operator", new["operator"]) for server in mine(sim)])
+        transports[0].refuses = False
+        await until_rotated(sim)
+        await sim.until_ready()
 
     simulate(scenario, snapshot=formed(database()))
 
