@@ -7,11 +7,14 @@ from collections import Counter
 
 import pytest
 
+from kubecontroller.client.errors import Forbidden
 from kubecontroller.client.meta import Manifest
+from kubecontroller.client.request import Request, Response
+from kubecontroller.client.transport import Transport
 from redis_operator.operator.wanted import PRIMARY_ANNOTATION
 from redis_operator.operator.world import REDIS_VERSIONS
 from redis_testing.simulation.scenarios import formed, mine, primary, replica
-from redis_testing.simulation.system import Simulation, database, simulate
+from redis_testing.simulation.system import DATABASE, Simulation, database, simulate
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -166,6 +169,44 @@ def test_requests_are_followed_as_they_are_now_while_the_spec_is_refused(asked: 
             lambda found: not asked or asked not in str(found["status"].get("plan")),
             within=30.0,
             what="not reported any more",
+        )
+
+    simulate(run, snapshot=formed(database()))
+
+
+class RefusedRequests:
+    """The transport of an operator that may not change the database itself, only its status."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self.stream = transport.stream
+        self.close = transport.close
+
+    async def request(self, request: Request, *, timeout: float) -> Response:
+        if request.method == "PATCH" and request.path.endswith(f"/redis/{DATABASE}"):
+            raise Forbidden("denied by a policy", status=403, reason="Forbidden", ref=DATABASE)
+        return await self._transport.request(request, timeout=timeout)
+
+
+def test_a_request_that_cannot_be_removed_is_reported_and_hides_nothing_else() -> None:
+    """It would be followed again: an accepted loss would be a licence for the next one."""
+
+    async def run(simulation: Simulation) -> None:
+        simulation.start_operator(wrap=RefusedRequests)
+        await asyncio.sleep(3.0)
+        new = replica(simulation, 0).name
+        await simulation.annotate(**{PRIMARY_ANNOTATION: new})
+        await simulation.until(
+            lambda found: PRIMARY_ANNOTATION in conditions(found)["Degraded"]["message"],
+            within=60.0,
+            what="reported",
+        )
+        assert primary(simulation, 0).name == new
+        simulation.freeze("db-1-1")
+        await simulation.until(
+            lambda found: "db-1-1" in conditions(found)["Degraded"]["message"],
+            within=60.0,
+            what="reported too",
         )
 
     simulate(run, snapshot=formed(database()))
