@@ -18,6 +18,8 @@ FINDINGS = (
     *(f"runtime H{number}" for number in range(1, 9)),
     *(f"runtime M{number}" for number in range(1, 22)),
     *(f"local {number}" for number in range(1, 11)),
+    *(f"local 5.3.{number}" for number in range(1, 9)),
+    *("local 5.4", "local 5.5", "local 6"),
     *(f"tests H{number}" for number in range(1, 6)),
     *(f"tests 1.{number}" for number in range(2, 7)),
     *("tests 2", "tests 3", "tests 5"),
@@ -30,7 +32,7 @@ def numbers(cell: str) -> set[str]:
     found = set(re.findall(r"\bB\d+\b", cell))
     for word in ("runtime", "local", "tests"):
         if re.match(rf"{word} [HM\d]", cell):
-            listed = re.findall(r"\b[HM]\d+\b|(?<=\s)\d+(?:\.\d+)?\b", cell.partition(":")[0])
+            listed = re.findall(r"\b[HM]\d+\b|(?<=\s)\d+(?:\.\d+)*\b", cell.partition(":")[0])
             found |= {f"{word} {number}" for number in listed}
     return found
 

@@ -409,7 +409,7 @@ def _(database: SimulatedDatabase) -> tuple[Action, Move]:
     return action, lambda: database.workloads.update({2: other})
 
 
-@row("objects._grow#1", "claim data-db-0-0 changed meanwhile")
+@row("objects._patch_claim#1", "claim data-db-0-0 changed meanwhile")
 def _(database: SimulatedDatabase) -> tuple[Action, Move]:
     claim = database.volumes["data-db-0-0"]
     other = replace(claim, uid="of another day")
@@ -472,7 +472,7 @@ def _is_harmless(kind: str, guard: str) -> bool:
         "objects._delete#1": "DELETE pods",
         "objects._resize#1": "PATCH pods",
         "objects._scale#1": "PATCH statefulsets",
-        "objects._grow#1": "PATCH persistentvolumeclaims",
+        "objects._patch_claim#1": "PATCH persistentvolumeclaims",
     }
     return guard in by_the_other_side and by_the_other_side[guard] in kind
 

@@ -9,12 +9,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from kubecontroller.client.errors import NotFound
+from kubecontroller.client.errors import NoAnswer, NotFound
 from kubecontroller.client.meta import Manifest
+from kubecontroller.client.objects import PODS
 from kubecontroller.client.patches import MergePatch
+from kubecontroller.client.request import Request, Response
+from kubecontroller.client.transport import Transport
 from redis_operator.api.redis import Redis
 from redis_operator.api.validation import load
 from redis_operator.manifests.facts import Passwords
+from redis_operator.manifests.names import DATABASE_LABEL
 from redis_operator.manifests.record import RECORD_KEY, read_record, record
 from redis_operator.operator.passwords import advanced, newest, outlived, wished
 from redis_operator.operator.rotation import oldest_start
@@ -134,6 +138,28 @@ def test_a_record_from_before_several_passwords_of_the_exporter_is_still_read() 
     found = read_record({RECORD_KEY: msgspec.json.encode(sealed)})
     assert found is not None
     assert found.accepted("exporter") == ("d", "z")
+
+
+@pytest.mark.parametrize("default", ["newer", "a"], ids=["changed again", "taken back"])
+def test_an_annotation_is_not_forgotten_because_a_password_changed_at_the_same_time(
+    default: str,
+) -> None:
+    both = wished(wished(OLD, "new", ""), default, "monday")
+    while both.rotation is not None:
+        both = advanced(both, now=1)
+    after = wished(both, default, "monday")
+    assert after.rotation is not None
+    assert set(after.rotation.others) == {"operator", "replication", "exporter", "admin"}
+
+
+def test_an_annotation_that_changes_during_its_own_change_is_followed_afterwards() -> None:
+    begun = wished(OLD, "a", "monday")
+    both = wished(begun, "new", "tuesday")
+    assert both.rotation is not None
+    assert begun.rotation is not None
+    assert dict(both.rotation.others) == {**begun.rotation.others, "default": "new"}
+    done = advanced(advanced(both, now=1), now=2)
+    assert wished(done, "new", "tuesday").rotation is not None
 
 
 def test_a_wish_that_is_taken_back_ends_the_change() -> None:
@@ -336,6 +362,47 @@ def test_a_server_that_does_not_answer_holds_the_change_back_and_is_named() -> N
         assert (await secret(sim, "db-conn"))["password"] == old
         sim.thaw("db-1-1")
         await until_rotated(sim)
+
+    simulate(scenario, snapshot=formed(database()))
+
+
+class NoPatchOfPods:
+    """The transport of an operator whose labels of pods a policy refuses."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self.stream = transport.stream
+        self.close = transport.close
+        self.refuses = True
+
+    async def request(self, request: Request, *, timeout: float) -> Response:
+        if self.refuses and request.method == "PATCH" and "/pods/" in request.path:
+            raise NoAnswer("a policy does not respond", host="simulation")
+        return await self._transport.request(request, timeout=timeout)
+
+
+def test_a_pod_that_is_not_observed_holds_the_change_back_and_is_named() -> None:
+    """Its server would keep the old passwords alone, and refuse the operator from then on."""
+
+    async def scenario(sim: Simulation) -> None:
+        transports: list[NoPatchOfPods] = []
+
+        def wrap(transport: Transport) -> Transport:
+            transports.append(NoPatchOfPods(transport))
+            return transports[-1]
+
+        sim.start_operator(wrap=wrap)
+        await asyncio.sleep(3.0)
+        unlabelled = MergePatch({"metadata": {"labels": {DATABASE_LABEL: None}}})
+        await sim.client.patch(PODS.plain(), (NAMESPACE, "db-1-1"), unlabelled)
+        await sim.annotate(**{ROTATE: "2026-01"})
+        await asyncio.sleep(250.0)
+        assert "db-1-1" in condition(await sim.redis(), "AuthApplied")["message"]
+        new = await secret(sim, "db-users")
+        assert all([await lets_in(server, "operator", new["operator"]) for server in mine(sim)])
+        transports[0].refuses = False
+        await until_rotated(sim)
+        await sim.until_ready()
 
     simulate(scenario, snapshot=formed(database()))
 

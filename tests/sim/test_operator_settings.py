@@ -7,10 +7,14 @@ from collections import Counter
 
 import pytest
 
+from kubecontroller.client.errors import Forbidden
 from kubecontroller.client.meta import Manifest
+from kubecontroller.client.request import Request, Response
+from kubecontroller.client.transport import Transport
+from redis_operator.operator.wanted import PRIMARY_ANNOTATION
 from redis_operator.operator.world import REDIS_VERSIONS
-from redis_testing.simulation.scenarios import formed, mine, primary
-from redis_testing.simulation.system import Simulation, database, simulate
+from redis_testing.simulation.scenarios import formed, mine, primary, replica
+from redis_testing.simulation.system import DATABASE, Simulation, database, simulate
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -132,3 +136,77 @@ def test_servers_are_repaired_although_their_version_left_the_catalog() -> None:
         assert conditions(found)["Available"]["reason"] == "AllSlotsServed"
 
     simulate(run)
+
+
+@pytest.mark.parametrize("asked", ["", "db-9-9"], ids=["first request", "another one before"])
+def test_requests_are_followed_as_they_are_now_while_the_spec_is_refused(asked: str) -> None:
+    """The spec is the last one that could be used; annotations are the present ones."""
+
+    async def run(simulation: Simulation) -> None:
+        simulation.start_operator()
+        await asyncio.sleep(3.0)
+        if asked:
+            await simulation.annotate(**{PRIMARY_ANNOTATION: asked})
+            await simulation.until(
+                lambda found: asked in str(found["status"].get("plan")), within=30.0, what="asked"
+            )
+        await simulation.change(version="9.9")
+        await simulation.until(
+            lambda found: conditions(found)["Degraded"]["reason"] == "UnknownVersion",
+            within=30.0,
+            what="reported",
+        )
+        new = replica(simulation, 0).name
+        await simulation.annotate(**{PRIMARY_ANNOTATION: new})
+
+        async def done() -> bool:
+            found = await simulation.redis()
+            left = (found["metadata"].get("annotations") or {}).get(PRIMARY_ANNOTATION)
+            return primary(simulation, 0).name == new and left is None
+
+        await simulation.until_all(done, within=90.0, what="done")
+        await simulation.until(
+            lambda found: not asked or asked not in str(found["status"].get("plan")),
+            within=30.0,
+            what="not reported any more",
+        )
+
+    simulate(run, snapshot=formed(database()))
+
+
+class RefusedRequests:
+    """The transport of an operator that may not change the database itself, only its status."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self.stream = transport.stream
+        self.close = transport.close
+
+    async def request(self, request: Request, *, timeout: float) -> Response:
+        if request.method == "PATCH" and request.path.endswith(f"/redis/{DATABASE}"):
+            raise Forbidden("denied by a policy", status=403, reason="Forbidden", ref=DATABASE)
+        return await self._transport.request(request, timeout=timeout)
+
+
+def test_a_request_that_cannot_be_removed_is_reported_and_hides_nothing_else() -> None:
+    """It would be followed again: an accepted loss would be a licence for the next one."""
+
+    async def run(simulation: Simulation) -> None:
+        simulation.start_operator(wrap=RefusedRequests)
+        await asyncio.sleep(3.0)
+        new = replica(simulation, 0).name
+        await simulation.annotate(**{PRIMARY_ANNOTATION: new})
+        await simulation.until(
+            lambda found: PRIMARY_ANNOTATION in conditions(found)["Degraded"]["message"],
+            within=60.0,
+            what="reported",
+        )
+        assert primary(simulation, 0).name == new
+        simulation.freeze("db-1-1")
+        await simulation.until(
+            lambda found: "db-1-1" in conditions(found)["Degraded"]["message"],
+            within=60.0,
+            what="reported too",
+        )
+
+    simulate(run, snapshot=formed(database()))

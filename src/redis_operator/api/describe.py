@@ -164,7 +164,8 @@ FIELDS: Final[dict[str, dict[str, Any]]] = {
         "Access modes of the volumes. They cannot be changed.", minItems=1, maxItems=3
     ),
     "Storage.labels": _f(
-        "Labels of the claims that are created from now on, besides those of the operator.",
+        "Labels of the claims, besides those of the operator. A label that is removed here stays "
+        "on claims that exist.",
         **_TEXTS,
     ),
     "Storage.retain": _f("Keep volumes when their shard or replica is removed."),

@@ -11,11 +11,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from kubecontroller import Key, KubeError, Manifest
 from redis_operator.api.fitting import fitting_problems
+from redis_operator.api.metadata import Metadata
 from redis_operator.api.redis import Redis
 from redis_operator.api.rules import MODE_CHANGE
 from redis_operator.api.status import RedisStatus
@@ -216,16 +218,16 @@ class PassReader(Struct, frozen=True):
 
     async def last_followed(self, key: Key, raw: Manifest, why: NotFollowed) -> Pass | None:
         """Return a pass with the last usable spec; None: no server runs with any."""
-        meta, before = raw["metadata"], load_status(raw)
+        before = load_status(raw)
         if before.binding is None:
             return None
-        known = self.memories.last_followed(key, meta.get("uid", ""))
+        meta = msgspec.convert(raw["metadata"], Metadata)  # what people ask for by annotations now
+        known = self.memories.last_followed(key, meta.uid)
         known = known or await self._recorded(raw)
         if known is None:
             return None
         redis, facts = known
-        now = replace(redis.metadata, generation=meta.get("generation", 0))
-        redis = replace(redis, status=before, metadata=now)
+        redis = replace(redis, status=before, metadata=meta)
         # What is remembered of a restore is from the pass that could use the spec.
         facts = replace(facts, filling=None, opening=None)
         one = _pass(key, raw, redis, replacement_facts(redis, facts, self.world))

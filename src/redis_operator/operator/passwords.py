@@ -89,8 +89,9 @@ def wished(known: Passwords, default: str, marked: str) -> Passwords:
     """Return the passwords with a rotation begun, if one is wanted and none is in progress.
 
     `default` is the password in the user's Secret; `marked` is the value of the annotation that
-    asks for new passwords of the operator's own users. A request that changes before any user got
-    the new password replaces it; later it waits until the rotation before it is over.
+    asks for new passwords of the operator's own users. A `default` that changes before any user got
+    the new password replaces it; later, and always if `marked` changes, the request waits until the
+    rotation before it is over.
     """
     rotation = known.rotation
     if rotation is None:
@@ -107,7 +108,7 @@ def wished(known: Passwords, default: str, marked: str) -> Passwords:
     return replace(
         known,
         wished=default,
-        marked=marked or known.marked,
+        marked=(marked if rotation is None else "") or known.marked,
         serial=known.serial + 1,
         rotation=Rotation(RotationStage.ACCEPT, others) if others else None,
     )

@@ -108,6 +108,7 @@ class Rotations(Jobs[_Stage, None]):
             for node in (*observed.nodes, *observed.sentinels)
             if isinstance(node, Unreachable) and node.evidence is not Evidence.NOT_STARTED
         ]
+        found += [f"{pod.pod} lost labels and is not observed" for pod in observed.unlabelled]
         if rotation.stage is RotationStage.USE:
             if self._store.binding(redis) != passwords.default:
                 found.append("the binding does not have the new password yet")

@@ -7,7 +7,7 @@ from functools import partial
 from msgspec import Struct
 from msgspec.structs import replace
 
-from kubecontroller import Client
+from kubecontroller import Client, KubeError
 from redis_operator.operator.background import Background, Pending
 from redis_operator.operator.objects.children import Children
 from redis_operator.operator.observe import Observer, Request
@@ -17,6 +17,7 @@ from redis_operator.operator.rotation import Rotations
 from redis_operator.operator.servers.movers import SlotMovers
 from redis_operator.planning.common.configure import accepted, unpersisted
 from redis_operator.planning.observed import Observed
+from redis_operator.planning.reporting.degradations import Degradation
 
 __all__ = ["Settler"]
 
@@ -51,6 +52,11 @@ class Settler(Struct, frozen=True):
         if one.may_settle_passwords:
             targets, moving = self.observer.targets(request), bool(self.movers.moving(one.key))
             facts = await self.rotations.settle(redis, facts, observed, targets, moving=moving)
+        hindrance = one.hindrance
         for request_met in met(redis.metadata.annotations, one.wanted, observed):
-            await close(self.client, one.raw, request_met)
-        return replace(one, facts=facts)
+            try:
+                await close(self.client, one.raw, request_met)
+            except KubeError as error:  # reported, and tried again by the next pass
+                text = f"annotation {request_met} was followed and cannot be removed: {error}"
+                hindrance = hindrance or Degradation("StepFailed", text)
+        return replace(one, facts=facts, hindrance=hindrance)

@@ -78,6 +78,7 @@ def wanted_of(redis: Redis, facts: Facts) -> Wanted:
         hibernate=spec.hibernate,
         switchover=Switchover(pod) if pod else None,
         spread_primaries=spec.update.balance_primaries,
+        claim_labels=tuple(sorted(spec.storage.labels.items())) if spec.storage is not None else (),
         volume_size=int(size) if size is not None else 0,
         memory_limit=memory_limit(spec) or 0,
         source=_source(redis, facts),

@@ -24,6 +24,7 @@ __all__ = [
     "DeleteWorkload",
     "DiscardData",
     "GrowVolume",
+    "LabelClaim",
     "LabelPod",
     "LabelRole",
     "ResizePod",
@@ -121,6 +122,14 @@ class GrowVolume(Struct, frozen=True):
     size: int
 
 
+class LabelClaim(Struct, frozen=True):
+    """Set labels of exactly this claim (uid)."""
+
+    claim: str
+    uid: str
+    labels: tuple[tuple[str, str], ...]
+
+
 Action: TypeAlias = (
     ConfigSet
     | LabelPod
@@ -130,6 +139,7 @@ Action: TypeAlias = (
     | ScaleWorkload
     | DeleteWorkload
     | GrowVolume
+    | LabelClaim
     | ResizePod
     | ClusterAction
     | FailoverAction

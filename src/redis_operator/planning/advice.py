@@ -60,6 +60,7 @@ class Wanted(Struct, frozen=True):
     primary_name: str = ""  # the name under which they monitor the primary
     sentinel_settings: tuple[tuple[str, str], ...] = ()  # for SENTINEL SET
     weights: tuple[tuple[int, float], ...] = ()  # of shards, if they are to differ
+    claim_labels: tuple[tuple[str, str], ...] = ()  # that claims must have, besides others
     source: ExternalSource | None = None  # to follow until it is removed from the spec
     filling: Filling | None = None  # a backup that is restored before any client is served
     backup: str = ""  # a backup that is being read: no slot migration begins meanwhile

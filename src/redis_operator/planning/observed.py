@@ -262,6 +262,7 @@ class Volume(Struct, frozen=True):
     expandable: bool | None  # None: unknown, the API server will decide
     deleting: bool = False
     needs_restart: bool = False  # its file system grows when the pod is restarted
+    labels: tuple[tuple[str, str], ...] = ()  # sorted
 
 
 class Workload(Struct, frozen=True):

@@ -8,11 +8,13 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
 import pytest
 
 from kubecontroller.client.meta import Manifest
+from kubecontroller.client.objects import PERSISTENT_VOLUME_CLAIMS
 from kubecontroller.client.patches import JsonPatch, MergePatch
 from redis_operator.operator.world import CHILD_KINDS, REDIS_VERSIONS, REDISES
 from redis_testing.simulation.scenarios import formed
@@ -28,6 +30,7 @@ SERVICE = CHILD_KINDS["v1", "Service"].plain()
 SECRET = CHILD_KINDS["v1", "Secret"].plain()
 CONFIG_MAP = CHILD_KINDS["v1", "ConfigMap"].plain()
 ROLE = CHILD_KINDS["rbac.authorization.k8s.io/v1", "Role"].plain()
+CLAIM = PERSISTENT_VOLUME_CLAIMS.plain()
 BUDGET = CHILD_KINDS["policy/v1", "PodDisruptionBudget"].plain()
 STATEFUL_SET = CHILD_KINDS["apps/v1", "StatefulSet"].plain()
 OURS = (NAMESPACE, DATABASE)
@@ -362,3 +365,49 @@ def test_files_of_the_engine_that_still_runs_are_kept() -> None:
         await sim.until_ready(within=600)
 
     simulate(scenario, snapshot=formed(database(engine="redis", version="7.2")))
+
+
+def test_the_generated_secret_stays_when_the_spec_names_it() -> None:
+    """A person writes down what is there; pods of applications mount the Secret."""
+
+    async def scenario(sim: Simulation) -> None:
+        sim.start_operator()
+        await asyncio.sleep(3.0)
+        before = await sim.client.get(SECRET, (NAMESPACE, "db-auth"))
+        await sim.change(auth={"secretName": "db-auth"})
+        await asyncio.sleep(30.0)
+        await sim.until_ready(within=30)
+        found = await sim.client.get(SECRET, (NAMESPACE, "db-auth"))
+        assert found["data"]["password"] == before["data"]["password"]
+
+    simulate(scenario, snapshot=formed(database()))
+
+
+def test_labels_of_the_spec_reach_claims_that_exist() -> None:
+    """And come back when somebody removes them; labels of others stay."""
+
+    async def labelled(sim: Simulation, count: int = 6, **labels: str) -> bool:
+        page = await sim.client.list(CLAIM, namespace=NAMESPACE)
+        found = [dict(claim["metadata"]["labels"]) for claim in page.items]
+        return len(found) == count and all(labels.items() <= have.items() for have in found)
+
+    async def scenario(sim: Simulation) -> None:
+        sim.start_operator()
+        await asyncio.sleep(3.0)
+        first = (NAMESPACE, "data-db-0-0")
+        await sim.client.patch(CLAIM, first, MergePatch({"metadata": {"labels": {"theirs": "1"}}}))
+        storage = (await sim.redis())["spec"]["storage"]
+        await sim.change(storage={**storage, "labels": {"team": "blue"}})
+        team = partial(labelled, sim, team="blue")
+        await sim.until_all(team, within=30, what="labelled")
+        await sim.until_ready(within=60)
+        await sim.client.patch(CLAIM, first, MergePatch({"metadata": {"labels": {"team": None}}}))
+        await sim.until_all(team, within=30, what="labelled again")
+        kept = await sim.client.get(CLAIM, first)
+        assert kept["metadata"]["labels"]["theirs"] == "1"
+        await sim.until_ready(within=60)
+        before = len(sim.journal.effects)
+        await asyncio.sleep(60.0)
+        assert not [e for e in sim.journal.effects[before:] if "PATCH persist" in e.kind]
+
+    simulate(scenario, snapshot=formed(database()))

@@ -28,6 +28,7 @@ from redis_operator.planning.actions import (
     DeleteWorkload,
     DiscardData,
     GrowVolume,
+    LabelClaim,
     LabelPod,
     LabelRole,
     ResizePod,
@@ -385,6 +386,17 @@ async def test_a_volume_is_asked_to_grow_if_it_is_that_one(room: Room) -> None:
     )
     assert "Refused" in await room.do(GrowVolume("none", uid, 2**32))
     assert "Failed: claim data-db-0-1 cannot grow" in await room.do(GrowVolume(CLAIM, uid, 1))
+
+
+async def test_a_claim_is_labelled_if_it_is_that_one(room: Room) -> None:
+    uid = await room.claim()
+    assert await room.do(LabelClaim(CLAIM, uid, (("team", "blue"),))) == ""
+    found = await room.client.get(PERSISTENT_VOLUME_CLAIMS, ("default", CLAIM))
+    assert (found.metadata.label("team"), found.metadata.label(DATABASE_LABEL)) == ("blue", "db")
+    assert "Refused" in await room.do(LabelClaim(CLAIM, "another", (("team", "red"),)))
+    assert "Refused" in await room.do(LabelClaim("none", uid, (("team", "red"),)))
+    wrong = await room.do(LabelClaim(CLAIM, uid, (("team", "not a value"),)))
+    assert "Failed: claim data-db-0-1 cannot be labelled" in wrong
 
 
 async def test_a_pod_is_resized_in_the_part_that_is_asked_for(room: Room) -> None:

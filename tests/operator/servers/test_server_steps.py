@@ -14,6 +14,7 @@ from redis_operator.operator.errors import Refused
 from redis_operator.operator.live import LivePod
 from redis_operator.operator.servers.actions import Servers
 from redis_operator.operator.servers.links import Links, Target
+from redis_operator.operator.servers.movers import SlotMovers
 from redis_operator.planning.actions import ConfigSet
 from redis_operator.planning.at import At
 from redis_operator.planning.cluster.actions import (
@@ -25,6 +26,7 @@ from redis_operator.planning.cluster.actions import (
     Forget,
     InheritSlots,
     Meet,
+    MoveSlots,
     RaiseEpoch,
     Replicate,
     ResetEmptyNode,
@@ -34,7 +36,7 @@ from redis_operator.planning.cluster.actions import (
 )
 from redis_operator.planning.fence import Fence
 from redis_operator.planning.identity import NodeId
-from redis_operator.redis.connection import Address
+from redis_operator.redis.connection import Address, Credentials
 from redis_operator.redis.slots import SlotSet
 
 PRIMARY, REPLICA, NEW = "10.0.0.1", "10.0.0.2", "10.0.0.3"
@@ -137,6 +139,28 @@ def test_a_connection_of_its_own_is_another_one(database: Database) -> None:
     with pytest.raises(Refused):
         database.network.do(database.servers.own_connection(at(PRIMARY)))
     assert database.primary.opened == 2
+
+
+def test_a_move_that_cannot_open_all_its_connections_leaves_none_open(database: Database) -> None:
+    """From Valkey 8 on a move has many connections, and a server may be replaced meanwhile."""
+    for host in (database.primary, database.new):
+        host.answers["INFO"] = info(valkey_version="8.1.1", server_name="valkey")
+    known = [IDS[NEW].encode()] * 6
+    database.new.answers["CLUSTER MYID"] = in_turn(*known, DEAD.encode())
+
+    async def move() -> str:
+        ended = asyncio.Event()
+        movers = SlotMovers(on_end=lambda _: ended.set())
+        slots = SlotSet([1])
+        action = MoveSlots(source=at(PRIMARY), target=at(NEW), slots=slots)
+        await movers.of(("default", "db"), Credentials("", "")).move(database.servers, action)
+        await ended.wait()
+        return movers.failure(("default", "db"))
+
+    assert "is node dddddddd now" in database.network.do(move())
+    assert database.new.opened > 2, "it had begun"
+    for host in (database.primary, database.new):
+        assert host.opened - host.closed == 1, "the one of the observations"
 
 
 def test_a_server_that_hangs_costs_two_seconds(database: Database) -> None:

@@ -33,6 +33,7 @@ from redis_operator.planning.actions import (
     DeleteWorkload,
     DiscardData,
     GrowVolume,
+    LabelClaim,
     LabelPod,
     LabelRole,
     ResizePod,
@@ -84,6 +85,7 @@ class ClusterObjects:
             ScaleWorkload: Effect(self._scale, read=self._read_workload),
             DeleteWorkload: Effect(self._delete_workload, read=self._read_workload),
             GrowVolume: Effect(self._grow),
+            LabelClaim: Effect(self._label_claim),
             ResizePod: Effect(self._resize),
         }
 
@@ -258,15 +260,23 @@ class ClusterObjects:
             "metadata": {"uid": action.uid},
             "spec": {"resources": {"requests": {"storage": str(action.size)}}},
         }
-        key = (self._namespace, action.claim)
+        await self._patch_claim(action.claim, change, "cannot grow")
+
+    async def _label_claim(self, action: LabelClaim, _: ActionFacts) -> None:
+        """Set labels of a claim, if it still is the same one."""
+        change = {"metadata": {"uid": action.uid, "labels": dict(action.labels)}}
+        await self._patch_claim(action.claim, change, "cannot be labelled")
+
+    async def _patch_claim(self, claim: str, change: dict[str, Any], failed: str) -> None:
+        key = (self._namespace, claim)
         try:
             await self._client.patch(
                 PERSISTENT_VOLUME_CLAIMS, key, MergePatch(change), timeout=_TIMEOUT
             )
         except KubeError as error:
             if isinstance(error, NotFound | Conflict) or "metadata.uid" in str(error):
-                raise Refused(f"claim {action.claim} changed meanwhile: {error}") from error
-            raise Failed(f"claim {action.claim} cannot grow: {error}") from error
+                raise Refused(f"claim {claim} changed meanwhile: {error}") from error
+            raise Failed(f"claim {claim} {failed}: {error}") from error
 
     async def _resize(self, action: ResizePod, _: ActionFacts) -> None:
         """Give exactly this pod other resources while it runs, if the cluster supports it."""

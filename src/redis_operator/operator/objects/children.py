@@ -413,6 +413,7 @@ class Children:
         """Delete the database's objects that `manifests` does not want any more."""
         key = (redis.metadata.namespace, redis.metadata.name)
         keep = {(d["apiVersion"], d["kind"], d["metadata"]["name"]) for d in wanted}
+        keep.add(("v1", "Secret", redis.spec.auth.secret_name))  # it may be the generated one
         for kind in MANAGED_KINDS:
             if kind not in _PRUNED:
                 continue

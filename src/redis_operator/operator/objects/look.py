@@ -303,4 +303,5 @@ def volume_seen(
         needs_restart=any(
             c.type == "FileSystemResizePending" and c.is_true for c in claim.status.conditions or ()
         ),
+        labels=tuple(sorted((claim.metadata.labels or {}).items())),
     )

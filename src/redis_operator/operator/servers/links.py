@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 from msgspec import Struct
 
 from redis_operator.redis.connection import Address, Connection, Credentials, connect
-from redis_operator.redis.errors import LinkError
+from redis_operator.redis.errors import LinkError, LostError
 
 __all__ = ["Links", "Target"]
 
@@ -61,14 +61,20 @@ class Links:
             def lost(_: LinkError) -> None:
                 self._on_lost(uid)
 
-            link.connection = await connect(
+            opened = await connect(
                 target.address,
                 timeout=timeout,
                 credentials=target.credentials,
                 tls=target.tls,
                 on_lost=lost,
             )
-            return link.connection
+            if self._links.get(uid) is not link:  # it would stay open unnoticed
+                opened.close()
+                raise LostError(
+                    "the connection is not needed any more", address=str(target.address)
+                )
+            link.connection = opened
+            return opened
 
     def drop(self, uid: str) -> None:
         """Close a connection that is not usable any more; the next observation opens a new one."""

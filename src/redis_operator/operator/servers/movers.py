@@ -218,7 +218,12 @@ async def _extra_links(
         return ExtraLinks()
 
     async def more(end: At) -> tuple[Connection, ...]:
-        opened = [await servers.own_connection(end) for _ in range(_MORE_LINKS)]
-        return tuple([await stack.enter_async_context(link) for link in opened])
+        # Each is on the stack before the next one, which may fail.
+        return tuple(
+            [
+                await stack.enter_async_context(await servers.own_connection(end))
+                for _ in range(_MORE_LINKS)
+            ]
+        )
 
     return ExtraLinks(source=await more(action.source), target=await more(action.target))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..actions import ConfigSet, DeletePod, GrowVolume, ResizePod, ScaleWorkload
+from ..actions import ConfigSet, DeletePod, GrowVolume, LabelClaim, ResizePod, ScaleWorkload
 from ..failover.actions import Follow, FollowSource, Promote
 from ..row import Kind, Row
 from .configure import configure
@@ -12,6 +12,7 @@ from .fill import fill
 from .follow_source import follow_source
 from .grow import grow
 from .hibernate import hibernate
+from .label_claims import label_claims
 from .pods import pods
 from .resize import resize
 from .roll import roll
@@ -26,6 +27,7 @@ __all__ = [
     "FOLLOW_SOURCE",
     "GROW",
     "HIBERNATE",
+    "LABEL_CLAIMS",
     "PODS",
     "RESIZE",
     "ROLL",
@@ -111,6 +113,14 @@ GROW: Final = Row(
     "disturbs no server",
     actions=(GrowVolume,),
     cases=("IN-03",),
+)
+LABEL_CLAIMS: Final = Row(
+    "label_claims",
+    label_claims,
+    Kind.CHANGE,
+    "LabelingClaims",
+    "disturbs no server",
+    actions=(LabelClaim,),
 )
 SWITCH: Final = Row("switch", switch, Kind.CHANGE, "SwitchingOver", "a person asked for it")
 SPREAD: Final = Row(

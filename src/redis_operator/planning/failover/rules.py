@@ -17,6 +17,7 @@ from ..common.rows import (
     FOLLOW_SOURCE,
     GROW,
     HIBERNATE,
+    LABEL_CLAIMS,
     PODS,
     RESIZE,
     ROLL,
@@ -195,6 +196,7 @@ RULES: tuple[Row, ...] = (
         cases=("SE-17",),
     ),
     GROW.here("disturbs no server, and a disk that is nearly full waits for no roll"),
+    LABEL_CLAIMS,
     Row(
         "roll_sentinels",
         roll_sentinels,

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from ..actions import DeletePod
 from ..common.label import label
-from ..common.rows import CONFIGURE, FILL, FOLLOW_SOURCE, GROW, HIBERNATE, PODS, RESIZE, ROLL, WAIT
+from ..common.rows import (
+    CONFIGURE,
+    FILL,
+    FOLLOW_SOURCE,
+    GROW,
+    HIBERNATE,
+    LABEL_CLAIMS,
+    PODS,
+    RESIZE,
+    ROLL,
+    WAIT,
+)
 from ..failover.actions import Promote
 from ..row import Companion, Kind, Row
 from .lead import lead
@@ -43,6 +54,7 @@ RULES: tuple[Row, ...] = (
     RESIZE,
     ROLL.here("a restart is an outage: it comes last", keeps=("I1",), cases=("ST-01",)),
     GROW,
+    LABEL_CLAIMS,
     WAIT,
 )
 
