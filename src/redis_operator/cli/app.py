@@ -57,6 +57,17 @@ class _CommandGroup(click.Group):
 
     _CLUSTER = ("convert", "install", "upgrade", "uninstall")
 
+    _SECTIONS = (
+        ("On this machine", ("up", "down", "status", "kubectl", "logs", "node", "doctor", "demo")),
+        ("On Kubernetes", ("install", "upgrade", "uninstall", "convert", "run")),
+    )
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for title, names in self._SECTIONS:
+            found = [(name, self.get_command(ctx, name)) for name in names]
+            with formatter.section(title):
+                formatter.write_dl([(n, c.get_short_help_str(200)) for n, c in found if c])
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted([*super().list_commands(ctx), *self._CLUSTER])
 
@@ -98,7 +109,11 @@ def app() -> None:
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="A folder with more servers: NAME/VERSION/bin.",
 )
-@click.option("--without-operator", is_flag=True, help="Only the cluster, no redis-operator in it.")
+@click.option(
+    "--with-operator/--without-operator",
+    default=None,
+    help="Whether the operator runs in it.  [default: with, or as before]",
+)
 def up(
     *,
     name: str,
@@ -107,7 +122,7 @@ def up(
     detach: bool,
     mounts: str | None,
     images: tuple[Path, ...],
-    without_operator: bool,
+    with_operator: bool | None,
 ) -> None:
     """Start a small cluster on this machine, or start it again with its data."""
     instance = _found(name)
@@ -121,11 +136,13 @@ def up(
                 zones=zones or (old.zones if old else nodes or 1),
                 mounts=mounts or (old.mounts if old else ""),
                 images=tuple(str(i.resolve()) for i in images) or (old.images if old else ()),
-                operator=not without_operator and (old.operator if old else True),
+                operator=(old is None or old.operator) if with_operator is None else with_operator,
             )
             if supervisor.is_running(instance):
+                _refuse_changes(instance, old or wanted, wanted)
                 _say_ready(instance, "is running already")
                 return
+            _refuse_fewer_nodes(instance, old, wanted)
             instance.save(wanted)
         except InstanceError as error:
             raise click.ClickException(str(error)) from error
@@ -136,6 +153,30 @@ def up(
             _say_ready(instance, f"is up after {time.monotonic() - begun:.1f} s")
             return
         asyncio.run(_in_foreground(instance, wanted, begun, starting))
+
+
+def _refuse_changes(instance: Instance, old: Settings, wanted: Settings) -> None:
+    """Refuse settings that a running cluster does not have."""
+    names = {name: f"--{name}" for name in ("nodes", "zones", "mounts", "images")}
+    names["operator"] = "--with-operator"
+    changed = [
+        option for name, option in names.items() if getattr(old, name) != getattr(wanted, name)
+    ]
+    if changed:
+        raise click.ClickException(
+            f"local cluster {instance.name!r} is running without this {', '.join(changed)}. Stop "
+            f"it first with `redis-operator down --name {instance.name}`; its data stays"
+        )
+
+
+def _refuse_fewer_nodes(instance: Instance, old: Settings | None, wanted: Settings) -> None:
+    """Nodes are objects of the cluster, which stay: there can only be more of them."""
+    if old is not None and wanted.nodes < old.nodes:
+        raise click.ClickException(
+            f"--nodes: local cluster {instance.name!r} has {old.nodes} nodes, and cannot have "
+            f"fewer. Delete it with `redis-operator down --name {instance.name} --purge`, or use "
+            "another --name"
+        )
 
 
 async def _in_foreground(
@@ -187,7 +228,8 @@ def _wait_ready(instance: Instance) -> None:
 
 
 def _say_ready(instance: Instance, what: str) -> None:
-    click.echo(f"local cluster {instance.name!r} {what}")
+    # apart from the line that `eval "$(redis-operator up --detach)"` runs
+    click.echo(f"local cluster {instance.name!r} {what}", err=True)
     click.echo(f"export KUBECONFIG={instance.kubeconfig}")
 
 
@@ -295,7 +337,7 @@ def run(arguments: tuple[str, ...]) -> None:
 @app.command(context_settings={"ignore_unknown_options": True, "help_option_names": []})
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def kubectl(arguments: tuple[str, ...]) -> None:
-    """Run kubectl on the local cluster: `redis-operator kubectl get pods`."""
+    """Run kubectl on a local cluster: `redis-operator kubectl [--name NAME] get pods`."""
     from redis_operator.cli.kubectl import find_kubectl  # noqa: PLC0415
 
     words = list(arguments)
@@ -361,7 +403,7 @@ def doctor() -> None:
 @click.option("--keep", is_flag=True, help="Leave the cluster running at the end.")
 @click.option("--mounts", default=None, hidden=True)
 def demo(*, keep: bool, mounts: str | None) -> None:
-    """Watch a sharded Valkey survive a killed primary, on this machine."""
+    """Watch a sharded Valkey survive a killed primary."""
     from redis_operator.cli.demo import run_demo  # noqa: PLC0415
 
     sys.exit(run_demo(keep=keep, mounts=mounts))
