@@ -293,8 +293,8 @@ def status() -> None:
         pid = supervisor.read_pid(instance)
         state = f"running (pid {pid})" if pid else "stopped"
         click.echo(
-            f"{instance.name}: {state}, {settings.nodes} nodes, addresses "
-            f"127.{settings.network}.x.y, data in {instance.folder}"
+            f"{instance.name}: {state}, {settings.nodes} node{'s' * (settings.nodes > 1)}, "
+            f"addresses 127.{settings.network}.x.y, data in {instance.folder}"
         )
 
 
