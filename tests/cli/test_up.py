@@ -15,11 +15,11 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture
 def run(tmp_path: Path) -> Iterator[Run]:
-    def call(*words: str) -> subprocess.CompletedProcess[str]:
+    def call(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "redis_operator.cli.main", *words, "--name", "up"]
         return subprocess.run(
             command,
-            env={**os.environ, "REDIS_OPERATOR_HOME": str(tmp_path)},
+            env={**os.environ, "REDIS_OPERATOR_HOME": str(tmp_path), **variables},
             capture_output=True,
             text=True,
             timeout=120,
@@ -46,6 +46,32 @@ def test_settings_that_a_running_cluster_does_not_have_are_refused(
         assert "redis-operator down --name up" in refused.stderr
     same = run("up", "--detach", "--nodes", "2")
     assert (same.returncode, same.stdout) == (0, export)
+
+
+@pytest.mark.timeout(300)
+def test_a_machine_that_starts_processes_slowly_is_waited_for(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "slow"
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text(
+        "import sys, time\nif 'supervise' in sys.orig_argv:\n    time.sleep(7)\n"
+    )
+    begun = run("up", "--detach", "--without-operator", PYTHONPATH=str(folder))
+    assert begun.returncode == 0, begun.stderr
+
+
+@pytest.mark.timeout(300)
+def test_a_supervisor_that_cannot_start_is_reported_with_its_log(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "broken"
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text(
+        "import os, sys\n"
+        "if 'supervise' in sys.orig_argv:\n"
+        "    print('no such luck', file=sys.stderr, flush=True)\n"
+        "    os._exit(1)\n"
+    )
+    refused = run("up", "--detach", PYTHONPATH=str(folder))
+    assert refused.returncode == 1
+    assert "no such luck" in refused.stderr
 
 
 @pytest.mark.timeout(300)

@@ -140,7 +140,8 @@ def up(
             )
             if supervisor.is_running(instance):
                 _refuse_changes(instance, old or wanted, wanted)
-                _say_ready(instance, "is running already")
+                ready = instance.ready_file.exists()
+                _say_ready(instance, "is running already" if ready else "is still starting")
                 return
             _refuse_fewer_nodes(instance, old, wanted)
             instance.save(wanted)
@@ -148,8 +149,7 @@ def up(
             raise click.ClickException(str(error)) from error
         begun = time.monotonic()
         if detach:
-            _start_in_background(instance)
-            _wait_ready(instance)
+            _wait_ready(instance, _start_in_background(instance))
             _say_ready(instance, f"is up after {time.monotonic() - begun:.1f} s")
             return
         asyncio.run(_in_foreground(instance, wanted, begun, starting))
@@ -200,11 +200,11 @@ async def _in_foreground(
         announcing.cancel()
 
 
-def _start_in_background(instance: Instance) -> None:
+def _start_in_background(instance: Instance) -> subprocess.Popen[bytes]:
     instance.ready_file.unlink(missing_ok=True)
     instance.logs.mkdir(parents=True, exist_ok=True)
     with instance.log_of("supervisor").open("ab") as log:
-        subprocess.Popen(
+        return subprocess.Popen(
             [sys.executable, *PROGRAM, "supervise", "--name", instance.name],
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -213,18 +213,28 @@ def _start_in_background(instance: Instance) -> None:
         )
 
 
-def _wait_ready(instance: Instance) -> None:
+def _wait_ready(instance: Instance, started: subprocess.Popen[bytes]) -> None:
     deadline = time.monotonic() + _START_SECONDS
-    grace = time.monotonic() + 5.0
     while not instance.ready_file.exists():
-        now = time.monotonic()
-        if now > deadline or (now > grace and not supervisor.is_running(instance)):
-            log = instance.log_of("control-plane")
-            tail = log.read_text(errors="replace").splitlines()[-15:] if log.exists() else []
+        # one that ended may have found another, which is starting
+        if started.poll() is not None and not supervisor.is_running(instance):
+            raise click.ClickException("the cluster did not start; " + _end_of_log(instance))
+        if time.monotonic() > deadline:
             raise click.ClickException(
-                "the cluster did not start; its log ends with\n  " + "\n  ".join(tail)
+                f"the cluster is not ready after {_START_SECONDS:g} s, and is still starting; "
+                f"`redis-operator logs --name {instance.name} -f` shows what it does. "
+                + _end_of_log(instance)
             )
         time.sleep(0.02)
+
+
+def _end_of_log(instance: Instance) -> str:
+    for name in ("control-plane", "supervisor"):
+        log = instance.log_of(name)
+        tail = log.read_text(errors="replace").splitlines()[-15:] if log.exists() else []
+        if tail:
+            return f"the log of its {name} ends with\n  " + "\n  ".join(tail)
+    return "its logs are empty"
 
 
 def _say_ready(instance: Instance, what: str) -> None:
