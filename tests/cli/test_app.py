@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
@@ -28,7 +29,12 @@ def test_without_a_cluster_people_are_told_how_to_start_one(run: object) -> None
 
 
 def test_the_help_names_what_runs_on_kubernetes(run: object) -> None:
-    assert "\n  run " in run("--help").output  # type: ignore[operator]
+    text = run("--help").output  # type: ignore[operator]
+    assert text.index("On this machine:") < text.index("\n  up ") < text.index("On Kubernetes:")
+    assert text.index("On Kubernetes:") < text.index("\n  run ")
+    for name in app.list_commands(click.Context(app)):
+        assert f"\n  {name} " in text
+    assert "..." not in text.partition("On this machine:")[2]  # no description is cut
     assert "--namespaces" in run("run", "--help").output  # type: ignore[operator]
 
 

@@ -74,8 +74,10 @@ _PAGES = (
         for name in (
             "backup",
             "conditions",
+            "connect",
             "failover",
             "install",
+            "modes",
             "monitoring",
             "namespaces",
             "point-in-time",

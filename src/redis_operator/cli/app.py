@@ -57,6 +57,17 @@ class _CommandGroup(click.Group):
 
     _CLUSTER = ("convert", "install", "upgrade", "uninstall")
 
+    _SECTIONS = (
+        ("On this machine", ("up", "down", "status", "kubectl", "logs", "node", "doctor", "demo")),
+        ("On Kubernetes", ("install", "upgrade", "uninstall", "convert", "run")),
+    )
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for title, names in self._SECTIONS:
+            found = [(name, self.get_command(ctx, name)) for name in names]
+            with formatter.section(title):
+                formatter.write_dl([(n, c.get_short_help_str(200)) for n, c in found if c])
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted([*super().list_commands(ctx), *self._CLUSTER])
 
@@ -98,7 +109,11 @@ def app() -> None:
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="A folder with more servers: NAME/VERSION/bin.",
 )
-@click.option("--without-operator", is_flag=True, help="Only the cluster, no redis-operator in it.")
+@click.option(
+    "--with-operator/--without-operator",
+    default=None,
+    help="Whether the operator runs in it.  [default: with, or as before]",
+)
 def up(
     *,
     name: str,
@@ -107,7 +122,7 @@ def up(
     detach: bool,
     mounts: str | None,
     images: tuple[Path, ...],
-    without_operator: bool,
+    with_operator: bool | None,
 ) -> None:
     """Start a small cluster on this machine, or start it again with its data."""
     instance = _found(name)
@@ -121,21 +136,47 @@ def up(
                 zones=zones or (old.zones if old else nodes or 1),
                 mounts=mounts or (old.mounts if old else ""),
                 images=tuple(str(i.resolve()) for i in images) or (old.images if old else ()),
-                operator=not without_operator and (old.operator if old else True),
+                operator=(old is None or old.operator) if with_operator is None else with_operator,
             )
             if supervisor.is_running(instance):
-                _say_ready(instance, "is running already")
+                _refuse_changes(instance, old or wanted, wanted)
+                ready = instance.ready_file.exists()
+                _say_ready(instance, "is running already" if ready else "is still starting")
                 return
+            _refuse_fewer_nodes(instance, old, wanted)
             instance.save(wanted)
         except InstanceError as error:
             raise click.ClickException(str(error)) from error
         begun = time.monotonic()
         if detach:
-            _start_in_background(instance)
-            _wait_ready(instance)
+            _wait_ready(instance, _start_in_background(instance))
             _say_ready(instance, f"is up after {time.monotonic() - begun:.1f} s")
             return
         asyncio.run(_in_foreground(instance, wanted, begun, starting))
+
+
+def _refuse_changes(instance: Instance, old: Settings, wanted: Settings) -> None:
+    """Refuse settings that a running cluster does not have."""
+    names = {name: f"--{name}" for name in ("nodes", "zones", "mounts", "images")}
+    names["operator"] = "--with-operator"
+    changed = [
+        option for name, option in names.items() if getattr(old, name) != getattr(wanted, name)
+    ]
+    if changed:
+        raise click.ClickException(
+            f"local cluster {instance.name!r} is running without this {', '.join(changed)}. Stop "
+            f"it first with `redis-operator down --name {instance.name}`; its data stays"
+        )
+
+
+def _refuse_fewer_nodes(instance: Instance, old: Settings | None, wanted: Settings) -> None:
+    """Nodes are objects of the cluster, which stay: there can only be more of them."""
+    if old is not None and wanted.nodes < old.nodes:
+        raise click.ClickException(
+            f"--nodes: local cluster {instance.name!r} has {old.nodes} nodes, and cannot have "
+            f"fewer. Delete it with `redis-operator down --name {instance.name} --purge`, or use "
+            "another --name"
+        )
 
 
 async def _in_foreground(
@@ -159,11 +200,11 @@ async def _in_foreground(
         announcing.cancel()
 
 
-def _start_in_background(instance: Instance) -> None:
+def _start_in_background(instance: Instance) -> subprocess.Popen[bytes]:
     instance.ready_file.unlink(missing_ok=True)
     instance.logs.mkdir(parents=True, exist_ok=True)
     with instance.log_of("supervisor").open("ab") as log:
-        subprocess.Popen(
+        return subprocess.Popen(
             [sys.executable, *PROGRAM, "supervise", "--name", instance.name],
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -172,22 +213,33 @@ def _start_in_background(instance: Instance) -> None:
         )
 
 
-def _wait_ready(instance: Instance) -> None:
+def _wait_ready(instance: Instance, started: subprocess.Popen[bytes]) -> None:
     deadline = time.monotonic() + _START_SECONDS
-    grace = time.monotonic() + 5.0
     while not instance.ready_file.exists():
-        now = time.monotonic()
-        if now > deadline or (now > grace and not supervisor.is_running(instance)):
-            log = instance.log_of("control-plane")
-            tail = log.read_text(errors="replace").splitlines()[-15:] if log.exists() else []
+        # one that ended may have found another, which is starting
+        if started.poll() is not None and not supervisor.is_running(instance):
+            raise click.ClickException("the cluster did not start; " + _end_of_log(instance))
+        if time.monotonic() > deadline:
             raise click.ClickException(
-                "the cluster did not start; its log ends with\n  " + "\n  ".join(tail)
+                f"the cluster is not ready after {_START_SECONDS:g} s, and is still starting; "
+                f"`redis-operator logs --name {instance.name} -f` shows what it does. "
+                + _end_of_log(instance)
             )
         time.sleep(0.02)
 
 
+def _end_of_log(instance: Instance) -> str:
+    for name in ("control-plane", "supervisor"):
+        log = instance.log_of(name)
+        tail = log.read_text(errors="replace").splitlines()[-15:] if log.exists() else []
+        if tail:
+            return f"the log of its {name} ends with\n  " + "\n  ".join(tail)
+    return "its logs are empty"
+
+
 def _say_ready(instance: Instance, what: str) -> None:
-    click.echo(f"local cluster {instance.name!r} {what}")
+    # apart from the line that `eval "$(redis-operator up --detach)"` runs
+    click.echo(f"local cluster {instance.name!r} {what}", err=True)
     click.echo(f"export KUBECONFIG={instance.kubeconfig}")
 
 
@@ -251,8 +303,8 @@ def status() -> None:
         pid = supervisor.read_pid(instance)
         state = f"running (pid {pid})" if pid else "stopped"
         click.echo(
-            f"{instance.name}: {state}, {settings.nodes} nodes, addresses "
-            f"127.{settings.network}.x.y, data in {instance.folder}"
+            f"{instance.name}: {state}, {settings.nodes} node{'s' * (settings.nodes > 1)}, "
+            f"addresses 127.{settings.network}.x.y, data in {instance.folder}"
         )
 
 
@@ -295,7 +347,7 @@ def run(arguments: tuple[str, ...]) -> None:
 @app.command(context_settings={"ignore_unknown_options": True, "help_option_names": []})
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def kubectl(arguments: tuple[str, ...]) -> None:
-    """Run kubectl on the local cluster: `redis-operator kubectl get pods`."""
+    """Run kubectl on a local cluster: `redis-operator kubectl [--name NAME] get pods`."""
     from redis_operator.cli.kubectl import find_kubectl  # noqa: PLC0415
 
     words = list(arguments)
@@ -361,7 +413,7 @@ def doctor() -> None:
 @click.option("--keep", is_flag=True, help="Leave the cluster running at the end.")
 @click.option("--mounts", default=None, hidden=True)
 def demo(*, keep: bool, mounts: str | None) -> None:
-    """Watch a sharded Valkey survive a killed primary, on this machine."""
+    """Watch a sharded Valkey survive a killed primary."""
     from redis_operator.cli.demo import run_demo  # noqa: PLC0415
 
     sys.exit(run_demo(keep=keep, mounts=mounts))

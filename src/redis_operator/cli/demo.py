@@ -62,8 +62,15 @@ def run_demo(*, keep: bool, mounts: str | None) -> int:
     """Run the whole demonstration; return the exit code."""
     console = Console(highlight=False)
     instance = INSTANCES.find(_NAME)
+    if instance.settings() is not None:
+        console.print(
+            f"There is a local cluster {_NAME!r} already: another demonstration, one that was "
+            "kept, or your own. The demonstration does not delete it. To do so, run\n"
+            f"  redis-operator down --name {_NAME} --purge",
+            soft_wrap=True,
+        )
+        return 1
     try:
-        _command(["down", "--name", _NAME, "--purge"], quiet=True)
         console.print("[bold]1. A small cluster on this machine[/]: redis-operator up --nodes 3")
         extra = ["--mounts", mounts] if mounts else []
         _command(["up", "--name", _NAME, "--nodes", "3", "--zones", "3", "--detach", *extra])

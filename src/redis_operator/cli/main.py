@@ -38,8 +38,8 @@ def main() -> None:
         from redis_operator.cli.app import app  # noqa: PLC0415
     except ModuleNotFoundError as error:
         sys.exit(
-            f"redis-operator: {error.name} is not installed. Install the command line with "
-            "`pip install 'redis-operator[local]'`"
+            f"redis-operator: {error.name} is not installed. The extra `cli` of the package brings "
+            "the command line, `local` also local mode: `pip install '.[local]'` in a checkout"
         )
     app(prog_name="redis-operator")
 

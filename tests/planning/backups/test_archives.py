@@ -338,6 +338,21 @@ def test_a_silent_worker_leaves_the_window_as_it_was_said_last() -> None:
     assert off.status.window == known.status.window
 
 
+def test_an_archive_whose_worker_is_not_created_names_what_may_be_missing() -> None:
+    """A Secret or a volume that is missing is only in the events of the pod."""
+
+    def after(seconds: float) -> ArchivePlan:
+        since = NOW - timedelta(seconds=seconds)
+        return plan(database(), ArchiverSeen(exists=True, made=since, pod="nightly-archive-x"))
+
+    assert state(after(10)) == ("False", "Starting")
+    late = after(70)
+    assert state(late) == ("False", "WorkerWaits")
+    assert "a Secret or a volume" in message(late)
+    assert "kubectl describe pod nightly-archive-x" in message(late)
+    assert after(7000).status == late.status  # which is written once
+
+
 def test_an_archive_that_falls_behind_says_why() -> None:
     seen = answered(server_0=told(newest=90, trouble="the store is full"))
     found = plan(database(), seen)

@@ -151,6 +151,7 @@ def test_a_worker_whose_containers_are_not_made_is_not_said_to_read() -> None:
         return decide(None, database(), Worker(1, "monday-backup-1", State.ACTIVE, made=since))
 
     assert at(10).status.conditions[0].reason == "Reading"
+    assert at(10).status.message == "worker monday-backup-1 starts"
     assert at(10).again == 50.0
     [condition] = at(70).status.conditions
     assert condition.reason == "WorkerWaits"

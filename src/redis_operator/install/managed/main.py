@@ -57,7 +57,11 @@ def run_installer(arguments: Sequence[str]) -> int:
     """Reconcile the `RedisOperator`, until stopped."""
     given = _parser().parse_args(arguments)
     set_up(style=Format(given.log), level=logging.INFO)
-    access = load(file=given.kubeconfig)
+    try:
+        access = load(file=given.kubeconfig)
+    except KubeError as error:
+        sys.stderr.write(f"redis-operator: {error}\n")
+        return 1
     client = Client(HttpTransport(access, user_agent=FIELD_MANAGER), field_manager=FIELD_MANAGER)
     metrics = Metrics()
     manager = Manager(

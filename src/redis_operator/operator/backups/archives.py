@@ -40,7 +40,7 @@ from redis_operator.manifests.archivers import archiver, sources
 from redis_operator.manifests.names import archiver_name, users_secret
 from redis_operator.manifests.objects import digest
 from redis_operator.manifests.users import BACKUP
-from redis_operator.operator.backups.workers import ended_before, host_of, waiting
+from redis_operator.operator.backups.workers import ended_before, host_of, made_since, waiting
 from redis_operator.operator.world import REDIS_BACKUP_SCHEDULES, World
 from redis_operator.planning.backups.archives import (
     Archive,
@@ -111,7 +111,11 @@ class Archives(Struct, frozen=True):
         pods = workers.archiver_pods((meta.namespace, meta.name))
         host = host_of(pods)
         trouble = "; ".join(text for text in (ended_before(pods), waiting(pods)) if text)
-        seen = ArchiverSeen(exists, host, trouble, ready=any(map(_is_ready, pods)))
+        ready = any(map(_is_ready, pods))
+        seen = ArchiverSeen(exists, host, trouble, ready=ready)
+        if pods and not host:
+            newest = pods[0]
+            seen = replace(seen, pod=newest.metadata.name, made=made_since([newest]))
         if not host or self.ask is None or not is_ask_due(schedule, now):
             return seen
         return replace(seen, told=await self.ask(host), asked=True)

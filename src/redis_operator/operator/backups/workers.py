@@ -49,6 +49,7 @@ __all__ = [
     "final_message",
     "host_of",
     "is_controlled_by",
+    "made_since",
     "waiting",
 ]
 
@@ -211,11 +212,11 @@ def _worker(job: Job, pods: list[Pod]) -> Worker:
         trouble=trouble,
         ended=max(times, default=None) if state is not State.ACTIVE else None,
         host=host_of(pods) if state is State.ACTIVE else "",
-        made=_made(pods) if state is State.ACTIVE else None,
+        made=made_since(pods) if state is State.ACTIVE else None,
     )
 
 
-def _made(pods: Iterable[Pod]) -> datetime | None:
+def made_since(pods: Iterable[Pod]) -> datetime | None:
     """Return since when a worker's containers are being created; None: one is, or no pod is."""
     for pod in pods:
         states = [status.state for status in pod.status.container_statuses or ()]

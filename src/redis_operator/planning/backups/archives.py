@@ -28,6 +28,7 @@ from redis_operator.api.status import Phase, ShardStatus
 from redis_operator.backup.task import ArchiverReport, ShardTask, Source
 
 from ..modes import MODES, is_sharded
+from .attempts import not_created
 from .backup import place_of
 
 __all__ = [
@@ -74,7 +75,8 @@ class ArchiverSeen(Struct, frozen=True):
     """The worker as it was seen.
 
     `host`: where it can be asked; empty: it does not run. `told`: what it answered; None: nothing.
-    `ready`: whether it can be asked, by its probe. `trouble`: why it does not run.
+    `ready`: whether it can be asked, by its probe. `trouble`: why it does not run. `made`: since
+    when the containers of its `pod` are being created.
     """
 
     exists: bool = False
@@ -83,6 +85,8 @@ class ArchiverSeen(Struct, frozen=True):
     ready: bool = True
     told: Mapping[str, ArchiverReport] | None = None
     asked: bool = False
+    pod: str = ""
+    made: datetime | None = None
 
 
 class ArchivePlan(Struct, frozen=True):
@@ -167,8 +171,10 @@ def _by_report(
     """Say how the archive is, by what its worker answered."""
     status = plan.status
     if not seen.host:
-        text = seen.trouble or "the worker starts"
-        reason = "WorkerWaits" if seen.trouble else "Starting"
+        held = seen.trouble
+        if not held and seen.made is not None:
+            held, _ = not_created(seen.made, now, f"pod {seen.pod}")
+        reason, text = ("WorkerWaits", held) if held else ("Starting", "the worker starts")
         return replace(plan, status=_reported(schedule, status, now, "False", reason, text))
     if not seen.asked:
         return plan

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from redis_operator.backup.task import Report, WorkerProgress
 
-__all__ = ["State", "Worker", "held_up", "reason_of", "why"]
+__all__ = ["State", "Worker", "held_up", "not_created", "reason_of", "why"]
 
 _MADE_WITHIN: Final = timedelta(seconds=60)
 
@@ -49,14 +49,17 @@ def held_up(worker: Worker, now: datetime) -> tuple[str, float | None]:
     """
     if worker.trouble or worker.made is None:
         return worker.trouble, None
-    left = (worker.made + _MADE_WITHIN - now).total_seconds()
+    return not_created(worker.made, now, f"pods -l job-name={worker.job}")
+
+
+def not_created(made: datetime, now: datetime, pods: str) -> tuple[str, float | None]:
+    """Return what keeps containers from being created since `made`, and when to check again."""
+    left = (made + _MADE_WITHIN - now).total_seconds()
     if left > 0:
         return "", left
     return (
         "the containers of its pod were not created within a minute: their image is still being "
-        "pulled, or "
-        "a Secret or a volume that they need is missing; see kubectl describe pods -l "
-        f"job-name={worker.job}"
+        f"pulled, or a Secret or a volume that they need is missing; see kubectl describe {pods}"
     ), None
 
 

@@ -146,6 +146,8 @@ def is_due(backup: RedisBackup, now: datetime) -> bool:
 
 def _reading(backup: RedisBackup, worker: Worker) -> str:
     """Say how far a worker is, by what it answered last."""
+    if worker.made is not None:
+        return f"worker {worker.job} starts"
     text, known = f"worker {worker.job} is reading", worker.progress or backup.status.progress
     if known is None or backup.status.attempt != worker.attempt:
         return text

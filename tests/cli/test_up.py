@@ -1,0 +1,107 @@
+"""`up` of a cluster that runs already, and what a shell can run of its output."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Run]:
+    def call(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "redis_operator.cli.main", *words, "--name", "up"]
+        return subprocess.run(
+            command,
+            env={**os.environ, "REDIS_OPERATOR_HOME": str(tmp_path), **variables},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+    try:
+        yield call
+    finally:
+        call("down", "--purge")
+
+
+@pytest.mark.timeout(300)
+def test_settings_that_a_running_cluster_does_not_have_are_refused(
+    run: Run, tmp_path: Path
+) -> None:
+    begun = run("up", "--detach", "--nodes", "2", "--without-operator")
+    export = f"export KUBECONFIG={tmp_path}/up/kubeconfig\n"
+    assert (begun.returncode, begun.stdout) == (0, export), begun.stderr  # for eval in a shell
+    for words in (("--nodes", "3"), ("--zones", "1"), ("--with-operator",)):
+        refused = run("up", "--detach", *words)
+        assert refused.returncode == 1
+        assert words[0] in refused.stderr
+        assert "redis-operator down --name up" in refused.stderr
+    same = run("up", "--detach", "--nodes", "2")
+    assert (same.returncode, same.stdout) == (0, export)
+
+
+@pytest.mark.timeout(300)
+def test_a_machine_that_starts_processes_slowly_is_waited_for(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "slow"
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text(
+        "import sys, time\nif 'supervise' in sys.orig_argv:\n    time.sleep(7)\n"
+    )
+    begun = run("up", "--detach", "--without-operator", PYTHONPATH=str(folder))
+    assert begun.returncode == 0, begun.stderr
+
+
+@pytest.mark.timeout(300)
+def test_a_supervisor_that_cannot_start_is_reported_with_its_log(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "broken"
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text(
+        "import os, sys\n"
+        "if 'supervise' in sys.orig_argv:\n"
+        "    print('no such luck', file=sys.stderr, flush=True)\n"
+        "    os._exit(1)\n"
+    )
+    refused = run("up", "--detach", PYTHONPATH=str(folder))
+    assert refused.returncode == 1
+    assert "no such luck" in refused.stderr
+
+
+@pytest.mark.timeout(300)
+def test_a_cluster_without_the_operator_gets_it_back(run: Run, tmp_path: Path) -> None:
+    assert run("up", "--detach", "--without-operator").returncode == 0
+    assert run("down").returncode == 0
+    assert not (tmp_path / "up" / "logs" / "operator.log").exists()
+    assert run("up", "--detach", "--with-operator").returncode == 0
+    assert (tmp_path / "up" / "logs" / "operator.log").exists()
+
+
+@pytest.mark.timeout(300)
+def test_nodes_are_added_and_never_removed(run: Run) -> None:
+    assert run("up", "--detach", "--without-operator", "--nodes", "2").returncode == 0
+    assert run("down").returncode == 0
+    refused = run("up", "--detach", "--nodes", "1")
+    assert refused.returncode == 1
+    assert "has 2 nodes, and cannot have fewer" in refused.stderr
+    assert run("up", "--detach", "--nodes", "3").returncode == 0
+
+
+def test_without_a_kubeconfig_every_program_says_so_in_a_line(tmp_path: Path) -> None:
+    for words in (["run"], ["installer"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "redis_operator.cli.main", *words, "--kubeconfig", "/nowhere"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 1
+        [line] = done.stderr.splitlines()
+        assert line.startswith("redis-operator: /nowhere: no such file")
