@@ -61,14 +61,19 @@ class Links:
             def lost(_: LinkError) -> None:
                 self._on_lost(uid)
 
-            link.connection = await connect(
+            opened = await connect(
                 target.address,
                 timeout=timeout,
                 credentials=target.credentials,
                 tls=target.tls,
                 on_lost=lost,
             )
-            return link.connection
+            if self._links.get(uid) is not link:
+                opened.close()  # or it would stay open as long as the server runs
+                message = "the pod was replaced while a connection was opened"
+                raise LinkError(message, address=str(target.address))
+            link.connection = opened
+            return opened
 
     def drop(self, uid: str) -> None:
         """Close a connection that is not usable any more; the next observation opens a new one."""
