@@ -53,7 +53,7 @@ _WAITS = (
 # may take many times as long.
 _SIMULATES = ("sim", "planning", "operator")
 _PATIENCE_SECONDS = 900
-_GARBAGE = (10_000, 20, 20)  # a simulation makes many short-lived objects and few cycles
+_GARBAGE = (100_000, 20, 20)  # a simulation makes many short-lived objects and few cycles
 _ROOT = Path(__file__).parent
 _begun = time.monotonic()
 

@@ -123,7 +123,11 @@ class Pod:
             while True:
                 try:
                     connection = await connect(Address(self.host), timeout=5, credentials=OPERATOR)
-                    await connection.run(commands.ping(), timeout=5)
+                    try:
+                        await connection.run(commands.ping(), timeout=5)
+                    except BaseException:
+                        connection.close()
+                        raise
                 except LinkError:
                     assert self.process is not None
                     assert self.process.poll() is None, self.log()

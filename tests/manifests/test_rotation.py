@@ -59,13 +59,12 @@ class Client:
 
     async def login(self, server: Pod, user: str, password: str) -> str:
         try:
-            link = await connect(
+            async with await connect(
                 Address(server.host), timeout=5, credentials=Credentials(user, password)
-            )
-            await link.run(commands.ping(), timeout=5)
+            ) as link:
+                await link.run(commands.ping(), timeout=5)
         except RedisError as error:
             return str(error)
-        link.close()
         return ""
 
     async def more(self, count: int) -> None:

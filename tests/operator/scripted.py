@@ -17,9 +17,10 @@ from redis_operator.operator.errors import ActionError
 from redis_operator.redis.errors import RedisError
 from redis_testing.simulation.network import encode_reply
 
-__all__ = ["Gone", "Host", "Network", "error", "in_turn", "info", "refusal", "role"]
+__all__ = ["SLOW_SECONDS", "Gone", "Host", "Network", "error", "in_turn", "info", "refusal", "role"]
 
 T = TypeVar("T")
+SLOW_SECONDS = 0.5  # what a slow server takes to accept a connection
 
 
 class Gone(Exception):  # noqa: N818 - an answer, not an error
@@ -56,7 +57,7 @@ class Host:
     def __init__(self, answers: Mapping[str, Any] | None = None) -> None:
         self.answers = dict(answers or {})
         self.sent: list[str] = []
-        self.state = "up"  # or "refuses", or "silent"
+        self.state = "up"  # or "refuses", or "silent", or "slow"
         self.opened = self.closed = 0
 
     def asked(self, *beginnings: str) -> list[str]:
@@ -144,6 +145,8 @@ class Network(VirtualLoop):
         assert found is not None
         if found.state == "refuses":
             raise ConnectionRefusedError(f"connection refused at {host}")
+        if found.state == "slow":
+            await asyncio.sleep(SLOW_SECONDS)
         found.opened += 1
         protocol = protocol_factory()
         wire = _Wire(found, protocol)

@@ -11,7 +11,6 @@ from kubecontroller.runtime.events import Recorder
 from redis_operator.api.status import RedisStatus
 from redis_operator.api.validation import load_status
 from redis_operator.operator.report import Reporter
-from redis_testing.simulation.histories import play_trouble
 from redis_testing.simulation.scenarios import formed
 from redis_testing.simulation.system import DATABASE, NAMESPACE, Simulation, database, simulate
 
@@ -52,7 +51,3 @@ def test_a_few_changes_in_a_row_are_written_as_they_come() -> None:
         return await told_in_turn(simulation, times=6, pause=0.0)
 
     assert simulate(scenario, snapshot=formed(database())) == (6, "look 5")
-
-
-def test_pods_that_come_and_go_together_do_not_have_the_status_written_over_and_over() -> None:
-    assert play_trouble(1810655318, seconds=60.0, pause=8.0)

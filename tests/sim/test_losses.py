@@ -11,7 +11,6 @@ from kubelocal.controllers.engine.caches import BUILT_IN_KINDS
 from redis_operator.manifests.names import DATABASE_LABEL, SHARD_LABEL
 from redis_operator.planning.advice import ACCEPT_LOSS
 from redis_testing.simulation.failover import DURABLE, FAILOVER_SCENARIOS, failover
-from redis_testing.simulation.histories import play_trouble
 from redis_testing.simulation.scenarios import formed, primary, until_over
 from redis_testing.simulation.system import (
     DATABASE,
@@ -196,8 +195,3 @@ def test_what_a_primary_takes_that_was_cut_off_is_lost_unless_replicas_must_have
     """SE-11. It is cut off for 22 seconds, and sentinels demote it up to ten seconds later."""
     assert _last_lost(failover()) > 25
     assert _last_lost(DURABLE) <= MAX_LAG_SECONDS
-
-
-def test_a_restart_leaves_replicas_alone_whose_primary_is_dead() -> None:
-    """A machine lost power, and with it a second of its writes; only the replicas have them."""
-    assert play_trouble(1481545321, seconds=60.0, pause=8.0, engine="redis", version="8.4")

@@ -374,28 +374,31 @@ def _part_epochs(server: Server, record: Record) -> None:
 
 
 def _note_gossip(world: SimulatedCluster, server: Server, sender: Message) -> None:
-    judge = server.table[sender.id].votes
+    judge, now = server.table[sender.id].votes, world.now
+    mine, theirs, table = server.id, sender.id, server.table
     server.calm = False
     for told in sender.gossip:
-        if told.id in (server.id, sender.id):
+        named = told.id
+        if named in (mine, theirs):
             continue
-        known = server.table.get(told.id)
+        known = table.get(named)
+        suspected = told.pfail or told.fail
         if known is None:
-            banned = server.banned.get(told.id, 0.0) > world.now
+            banned = server.banned.get(named, 0.0) > now
             if not banned and not told.noaddr and not told.fail:
                 shake_hands(world, server, told.ip, meet=False)
             continue
         if judge:
-            if told.pfail or told.fail:
-                known.reports[sender.id] = world.now
-            else:
-                known.reports.pop(sender.id, None)
-        lost = known.pfail or known.fail or known.noaddr
-        well = told.connected and not (told.pfail or told.fail or told.noaddr)
-        if lost and well and told.ip != known.ip:
-            known.ip = told.ip
-            known.noaddr = False
-            known.ping_since = None
+            if suspected:
+                known.reports[theirs] = now
+            elif known.reports:
+                known.reports.pop(theirs, None)
+        if known.pfail or known.fail or known.noaddr:
+            well = told.connected and not suspected and not told.noaddr
+            if well and told.ip != known.ip:
+                known.ip = told.ip
+                known.noaddr = False
+                known.ping_since = None
 
 
 def shake_hands(world: SimulatedCluster, server: Server, ip: str, *, meet: bool) -> None:

@@ -72,17 +72,18 @@ def intent_hash(intent: Mapping[str, Any]) -> str:
     return sha256(text).hexdigest()[:_DIGITS]
 
 
-def stamped(intent: Mapping[str, Any], annotation: str) -> Manifest:
+def stamped(intent: Mapping[str, Any], annotation: str, *, stamp: str = "") -> Manifest:
     """Return the intent with its own hash as an annotation; stamping twice changes nothing.
 
-    The argument is not changed; all but its metadata is shared with the returned value.
+    The argument is not changed; all but its metadata is shared with the returned value. `stamp` is
+    the hash where it is known.
     """
     metadata: Manifest = dict(intent.get("metadata") or {})
     given = metadata.pop("annotations", None) or {}
     others = {name: value for name, value in given.items() if name != annotation}
     if others:
         metadata["annotations"] = others
-    stamp = intent_hash({**intent, "metadata": metadata})
+    stamp = stamp or intent_hash({**intent, "metadata": metadata})
     return {**intent, "metadata": {**metadata, "annotations": {**others, annotation: stamp}}}
 
 

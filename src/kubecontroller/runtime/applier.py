@@ -55,16 +55,18 @@ class Applier:
         owner: HasMetadata | Mapping[str, Any] | None = None,
         force: bool = True,
         resource_version: str = "",
+        stamp: str = "",
     ) -> T | None:
         """Send the whole intent if it has to be sent; the object as applied, or nothing.
 
         `observed` is the object in the cache. The manager takes all fields of the intent, by force
         unless `force` is false; fields left out are removed unless other managers own them too.
+        `stamp` is what `stamp_of` has returned for this very intent, if the caller kept it.
 
         Errors: `Conflict` where the object has another version than the one given, or, without
         force, where another manager owns one of the fields.
         """
-        wanted = stamped(intent, self._annotation)
+        wanted = stamped(intent, self._annotation, stamp=stamp)
         key = key_of(wanted)
         place = (kind.resource, key)
         meta = meta_of(observed) if observed is not None else None
@@ -77,6 +79,11 @@ class Applier:
         self._applied[place] = applied(written, self._annotation)
         self._note(kind, owner, written.resource_version)
         return result
+
+    def stamp_of(self, intent: Mapping[str, Any]) -> str:
+        """Return the hash of an intent, which costs more than all else when nothing is sent."""
+        found: str = stamped(intent, self._annotation)["metadata"]["annotations"][self._annotation]
+        return found
 
     async def apply_owned(
         self,

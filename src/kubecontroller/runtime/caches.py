@@ -51,6 +51,8 @@ class Caches(Generic[T]):
         Every cache has the indexes `namespace` and `owner` (by the owner's uid), and those that it
         was made with.
         """
+        if len(self.informers) == 1:
+            return self.informers[0].cache.find(index, value)
         found: list[Any] = [
             obj for informer in self.informers for obj in informer.cache.find(index, value)
         ]

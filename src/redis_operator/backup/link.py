@@ -97,8 +97,12 @@ class CommandLink:
         return found
 
     def close(self) -> None:
-        """Close the connection. Harmless when repeated."""
-        self._writer.close()
+        """Close the connection; what was not sent yet is dropped. Harmless when repeated.
+
+        A server that was given up while it stood still must not receive the rest of the commands
+        later: they were sent again meanwhile, and clients may have written since.
+        """
+        self._writer.transport.abort()
 
 
 async def connect(
@@ -117,7 +121,7 @@ async def connect(
     if login is not None:
         try:
             await link.ask("AUTH", login.user, login.password)
-        except TargetError:
+        except BaseException:
             link.close()
             raise
     return link

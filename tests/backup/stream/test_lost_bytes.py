@@ -66,13 +66,11 @@ class Lossy:
         try:
             await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
         finally:
+            for one in (writer, inner[1]):
+                one.transport.abort()  # what is buffered would keep it open
             for pump in pumps:
                 pump.cancel()
             await asyncio.gather(*pumps, return_exceptions=True)
-            for one in (writer, inner[1]):
-                one.transport.abort()  # what is buffered would keep it open
-                with contextlib.suppress(OSError):
-                    await one.wait_closed()
 
     async def _pump(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, lossy: bool

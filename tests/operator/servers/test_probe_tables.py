@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.operator.scripted import Gone, Host, Network, error, in_turn, info
+from tests.operator.scripted import SLOW_SECONDS, Gone, Host, Network, error, in_turn, info
 
 from redis_operator.api.redis import Mode
 from redis_operator.operator.servers.dialects import DIALECTS
@@ -33,6 +33,7 @@ from redis_operator.planning.observed import (
 )
 from redis_operator.planning.sentinels import SentinelFlag
 from redis_operator.redis.connection import Address, Credentials
+from redis_operator.redis.errors import LostError
 from redis_operator.redis.slots import SlotSet
 
 IP = "10.0.0.1"
@@ -548,3 +549,27 @@ def test_connections_to_pods_that_are_gone_are_closed(place: Place) -> None:
         place.links.drop("uid-1")
 
     place.network.do(all_of_them())
+
+
+@pytest.mark.parametrize("all_of_them", [False, True], ids=["one pod", "the operator ends"])
+def test_a_connection_to_a_pod_that_went_meanwhile_is_closed_once_it_is_open(
+    place: Place, all_of_them: bool
+) -> None:
+    """It would stay open as long as the server runs: no one knows of it."""
+    host = place.network.hosts[IP] = Host()
+    host.state = "slow"
+
+    async def opened() -> None:
+        opening = asyncio.create_task(place.links.open(TARGET, timeout=SLOW_SECONDS * 2))
+        await asyncio.sleep(SLOW_SECONDS / 2)
+        if all_of_them:
+            place.links.close()
+        else:
+            place.links.keep_only([], of=["uid"])
+        with pytest.raises(LostError, match="not needed any more"):
+            await opening
+        await asyncio.sleep(0)
+
+    place.network.do(opened())
+    assert (host.opened, host.closed) == (1, 1)
+    assert place.lost == []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from contextlib import suppress
 
 import pytest
 
@@ -14,8 +13,6 @@ from redis_operator.operator.servers.probe import Question, probe
 from redis_operator.planning.clusters import NotCounted, NotWeighed
 from redis_operator.planning.observed import Pod, Seen
 from redis_operator.redis import commands
-from redis_operator.redis.connection import Address
-from redis_operator.redis.errors import LostError
 from redis_operator.redis.slots import ALL_SLOTS, SlotSet, key_slot
 from redis_operator.redis.versions import Ability, can
 from redis_testing.servers import EngineBinary, Server, Servers, find_engines
@@ -127,29 +124,3 @@ async def _questions(server: Server) -> int:
     writer.close()
     assert "errorstat_" not in told
     return sum(int(calls) for calls in re.findall(r"cmdstat_config\S*?:calls=(\d+)", told))
-
-
-@pytest.mark.parametrize("ends", ["the pod", "the operator"])
-async def test_a_connection_that_opens_too_late_does_not_stay_open(ends: str) -> None:
-    """The pod is gone, or the operator ends, while a connection to it is being opened."""
-    ended = asyncio.Event()
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(ConnectionResetError):
-            await reader.read()
-        ended.set()
-        writer.close()
-
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    target = Target("uid", Address("127.0.0.1", server.sockets[0].getsockname()[1]))
-    links = Links(on_lost=lambda _: None)
-    opening = asyncio.create_task(links.open(target, timeout=5.0))
-    await asyncio.sleep(0)
-    if ends == "the pod":
-        links.keep_only((), of=(target.uid,))
-    else:
-        links.close()
-    with pytest.raises(LostError, match="not needed any more"):
-        await opening
-    await asyncio.wait_for(ended.wait(), 5.0)
-    server.close()

@@ -110,6 +110,21 @@ ROLL: dict[str, Row] = {
         "blocked: does not start",
     ),
     "an old replica is not ready": (m.but(rolled(), "1-1", pod_ready=False), {}, "DeletePod 1-1"),
+    "an old replica is not ready, and its primary is silent": (
+        m.silent(m.but(rolled(), "1-1", pod_ready=False, keys=5), "1-0"),
+        {},
+        "blocked: has no primary that responds",
+    ),
+    "an old replica is not ready, and its primary is dead": (
+        m.dead(m.but(rolled(W, "1-0"), "1-1", pod_ready=False, keys=5), "1-0"),
+        {},
+        "blocked: does not start",
+    ),
+    "an old replica without keys is not ready, and its primary is silent": (
+        m.silent(m.but(rolled(), "1-1", pod_ready=False, keys=0), "1-0"),
+        {},
+        "DeletePod 1-1",
+    ),
     "an old primary is not ready": (
         m.but(rolled(), "1-0", pod_ready=False),
         {"rolling_shards": 1},

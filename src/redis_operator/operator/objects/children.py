@@ -91,6 +91,7 @@ class Children:
         self._built: dict[Key, _Built] = {}
         self._applied: dict[str, set[tuple[Kind[Any], Key]]] = {}  # by the database's uid
         self._writes: dict[str, int] = {}  # by the database's uid
+        self._stamps: dict[str, dict[tuple[str, str], tuple[Manifest, str]]] = {}  # also by uid
 
     def as_run(self, redis: Redis) -> tuple[Redis, RedisSpec | None]:
         """Return a database in the mode that it is run in, and the spec it changes to, if any."""
@@ -395,6 +396,7 @@ class Children:
                 owner=redis_owner(redis),
                 force=observed is not None,
                 resource_version=version,
+                stamp=self._stamp(redis, document),
             )
             if sent is not None:
                 self._writes[redis.metadata.uid] = self.writes(redis) + 1
@@ -408,6 +410,15 @@ class Children:
                 propagation=Propagation.ORPHAN,
                 timeout=_TIMEOUT,
             )
+
+    def _stamp(self, redis: Redis, document: Manifest) -> str:
+        """Return the hash of an object, computed once as long as the object is the same."""
+        known = self._stamps.setdefault(redis.metadata.uid, {})
+        place = (document["kind"], document["metadata"]["name"])
+        found = known.get(place)
+        if found is None or found[0] != document:
+            found = known[place] = (document, self._applier.stamp_of(document))
+        return found[1]
 
     async def _prune(self, redis: Redis, wanted: tuple[Manifest, ...]) -> None:
         """Delete the database's objects that `manifests` does not want any more."""
@@ -432,6 +443,7 @@ class Children:
         self._built.pop(key, None)
         uid = self._uids.pop(key, "")
         self._writes.pop(uid, None)
+        self._stamps.pop(uid, None)
         for kind, child in self._applied.pop(uid, ()):
             self._applier.forget(kind, child)
         return uid

@@ -21,7 +21,7 @@ def outdated(topology: FailoverTopology, node: Seen) -> bool:
     Compared with how long it considers the primary down, so that it does not matter how long ago
     that was. In memory there are no files to wait for.
     """
-    if topology.wanted.volatile or ALL_SLOTS <= topology.wanted.accepted_loss:
+    if topology.wanted.volatile or topology.wanted.accepted_loss >= ALL_SLOTS:
         return False
     for watcher in topology.watchers:
         found = topology.monitored(watcher)
