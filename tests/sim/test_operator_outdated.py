@@ -16,8 +16,8 @@ from redis_testing.cluster.state import Server
 from redis_testing.cluster.wire import answer
 from redis_testing.simulation.failover import failover, followers, is_whole, leader, servers
 from redis_testing.simulation.nodes import node_of, power_off, power_on
-from redis_testing.simulation.scenarios import formed
-from redis_testing.simulation.system import DATABASE, NAMESPACE, Simulation, simulate
+from redis_testing.simulation.scenarios import formed, primary
+from redis_testing.simulation.system import DATABASE, NAMESPACE, Simulation, database, simulate
 
 pytestmark = pytest.mark.timeout(900)  # by the clock of a busy machine
 
@@ -99,3 +99,25 @@ def test_a_person_may_go_on_with_the_data_of_the_replicas() -> None:
         await simulation.until_all(led, within=60.0, what="led by a replica")
 
     simulate(scenario, snapshot=formed(failover()))
+
+
+def test_a_primary_with_files_leads_again_instead_of_a_late_replica_in_mode_cluster() -> None:
+    """The operator sees the primary end, and FORCE would promote what the engine refuses. CL-02"""
+
+    async def scenario(simulation: Simulation) -> None:
+        simulation.start_operator()
+        await asyncio.sleep(3.0)
+        first = primary(simulation, 0)
+        simulation.world.part([first.name], [s.name for s in simulation.world.copies(first)])
+        await asyncio.sleep(120.0)
+        assert primary(simulation, 0) is first
+        assert answer(simulation.world, first, ["SET", "late", "1"]) == b"OK"
+        await asyncio.sleep(3.0)  # it is on the disk
+        simulation.kill(first.name)
+        simulation.world.cut.clear()
+        await asyncio.sleep(10.0)
+        await simulation.until_ready(within=60.0)
+        assert answer(simulation.world, primary(simulation, 0), ["GET", "late"]) == b"1"
+        simulation.check_end()
+
+    simulate(scenario, snapshot=formed(database()))

@@ -56,7 +56,7 @@ class Settler(Struct, frozen=True):
         for request_met in met(redis.metadata.annotations, one.wanted, observed):
             try:
                 await close(self.client, one.raw, request_met)
-            except KubeError as error:  # reported, and tried again by the next pass
+            except KubeError as error:  # reported, and retried by the next pass
                 text = f"annotation {request_met} was followed and cannot be removed: {error}"
                 hindrance = hindrance or Degradation("StepFailed", text)
         return replace(one, facts=facts, hindrance=hindrance)

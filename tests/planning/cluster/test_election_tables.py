@@ -24,7 +24,7 @@ from redis_operator.planning.cluster.election import (
 from redis_operator.planning.cluster.guards import GUARDS
 from redis_operator.planning.guards import breaches
 from redis_operator.planning.identity import Role
-from redis_operator.planning.observed import Election, Observed
+from redis_operator.planning.observed import Election, Observed, Unreachable
 from redis_operator.redis.slots import NO_SLOTS, SlotSet
 
 W = m.whole(2)
@@ -117,8 +117,29 @@ def test_the_best_replica_of_a_dead_primary_has_its_data_and_nobody_can_have_mor
 
 
 OLD = m.replicating(DEAD, "0-1", unlinked=True, link_up=False)
+
+
+def ended(observed: Observed, **fields: Any) -> Observed:
+    """The same, but for what is known of servers that do not respond."""
+    nodes = (replace(n, **fields) if isinstance(n, Unreachable) else n for n in observed.nodes)
+    return replace(observed, nodes=tuple(nodes))
+
+
+AOF = m.but(DEAD, "0-1", config=(("appendonly", "yes"),))
+LATE = m.replicating(AOF, "0-1", link_up=False, down_seconds=20.1)
 OUTDATED = {
     "it was linked": (DEAD, {}, False),
+    "it lost its link long before": (LATE, {}, True),
+    "shortly before": (m.replicating(LATE, "0-1", down_seconds=20.0), {}, False),
+    "long ago, when the primary ended": (ended(LATE, since=m.NOW - 60), {}, False),
+    "long before, and the primary has a snapshot": (
+        m.but(LATE, "0-1", config=(("appendonly", "no"),)),
+        {},
+        False,
+    ),
+    "long before, and nothing is on disk": (LATE, {"volatile": True}, False),
+    "long before, and its slots are given up": (LATE, {"accepted_loss": P0.slots}, False),
+    "nobody saw when the primary ended": (ended(LATE, last_id=None), {}, False),
     "it restarted": (OLD, {}, True),
     "nothing is on disk": (OLD, {"volatile": True}, False),
     "the primary's files are broken": (m.but(OLD, "0-0", pod_unloadable="bad"), {}, False),

@@ -25,6 +25,7 @@ __all__ = [
 ]
 
 LAG_BYTES = 64 * 1024
+_VALIDITY_TIMES = 10  # the engine's cluster-replica-validity-factor, in node timeouts
 _OOM_REST_SECONDS = (
     60.0  # servers that all lack memory must not lead in turn; the engine may choose
 )
@@ -99,11 +100,13 @@ def _of_its_history(situation: Situation, primary: NodeId) -> tuple[tuple[Seen, 
 def outdated(situation: Situation, candidate: Seen, primary: NodeId) -> str | None:
     """Why to wait for a dead primary instead: its files may be newer than its replica's. CL-02
 
-    A replica that restarted has the data from when it ended. The primary may have accepted writes
-    after that, and comes back with all that it acknowledged, unless no pod can be that primary any
-    more or its files are broken. The engine does not elect such a replica either; FORCE would.
+    A replica that restarted has the data from when it ended, and one that lost its link has those
+    from then. The primary may have accepted writes after that, and comes back with all that it
+    acknowledged, unless no pod can be that primary any more or its files are broken. The engine
+    does not elect such a replica either; FORCE would.
     """
-    if not candidate.replication.unlinked or situation.wanted.volatile:
+    lost = _lost_link(situation, candidate, primary)
+    if lost is None or situation.wanted.volatile:
         return None
     pod = situation.pod_of(primary)
     if (pod is None and not situation.possible_owners) or (pod is not None and pod.unloadable):
@@ -111,13 +114,32 @@ def outdated(situation: Situation, candidate: Seen, primary: NodeId) -> str | No
     slots = situation.owned.get(primary, NO_SLOTS)
     if slots and slots <= situation.wanted.accepted_loss:
         return None
-    name, old = candidate.pod.name, situation.name_of(primary)
+    name = candidate.pod.name
     return (
-        f"{name} restarted and has had no link to {old} since, "
-        "whose files may be newer: it is waited for. If it will not come back, let "
+        f"{name} {lost}, whose files may be newer: it is waited for. If it will not come back, let "
         f"{name} lead with its present data: annotate the database with "
         f"{ACCEPT_LOSS}={slots}"
     )
+
+
+def _lost_link(situation: Situation, candidate: Seen, primary: NodeId) -> str | None:
+    """How a replica lost its link to a dead primary long before that ended, or None.
+
+    Without an append-only file the primary comes back with its last snapshot, which may be older
+    than that. When it ended is known only where this operator had seen it serve: links are lost
+    when it ends, however long ago that was.
+    """
+    old, link = situation.name_of(primary), candidate.replication
+    if link.unlinked:
+        return f"restarted and has had no link to {old} since"
+    ended = situation.identities.get(primary)
+    if ended is None or ended.last_id is None or candidate.setting("appendonly") != "yes":
+        return None
+    before = link.down_seconds - (situation.now - ended.since)
+    timeout = _node_timeout(candidate, situation.wanted.node_timeout_ms) / 1000
+    if before <= _VALIDITY_TIMES * timeout:
+        return None
+    return f"lost its link to {old} {before:.0f} s before that ended"
 
 
 def limitation(situation: Situation, candidate: Seen, primary: NodeId) -> str | None:

@@ -55,6 +55,6 @@ def waiting(topology: FailoverTopology, nodes: list[Seen]) -> str:
         return ""
     return (
         f"; {names} lost the link to the primary long before that ended, so its files may be newer "
-        "and it is waited for. If it will not come back, go on with the data that is present: "
+        "and it is waited for. If it will not come back, continue with the data that is present: "
         f"kubectl annotate redis {topology.wanted.name} --overwrite {ACCEPT_LOSS}=all"
     )
