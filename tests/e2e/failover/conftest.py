@@ -13,7 +13,7 @@ import pytest
 from e2e.harness import Database, until
 from e2e.writing import Peer
 from kubecontroller.client.objects import SERVICES
-from redis_operator.redis import sentinel
+from redis_operator.redis import commands, sentinel
 from redis_operator.redis.connection import Address, Connection, Credentials, connect
 
 _SENTINEL_PORT = 26379
@@ -153,6 +153,23 @@ class Watched:
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
+
+    async def wait_streaming(self, *, seconds: float = 10.0) -> None:
+        """Wait until every replica receives what is written.
+
+        A primary begins with that up to a second after a replica's first sync, which both report as
+        ended: it waits for a response that the replica repeats every second.
+        """
+
+        async def received() -> bool:
+            replicas = [name for name, role in (await self.roles()).items() if role == "replica"]
+            return all([await self._received(name) for name in replicas])
+
+        await until(received, seconds=seconds, what="every replica to have keys", every=0.05)
+
+    async def _received(self, pod: str) -> bool:
+        async with self.database.server(pod) as connection:
+            return bool(await connection.run(commands.dbsize(), timeout=5))
 
     async def lost(self, writer: Writer) -> list[str]:
         """Return the acknowledged writes that are gone: their key is missing, or has gone back."""

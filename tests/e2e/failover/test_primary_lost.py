@@ -16,6 +16,7 @@ async def test_a_killed_primary_is_replaced_and_writes_go_on(watched: Any) -> No
     status = await cache.wait_ready()
     old = status["primary"]
     async with cache.writing() as writer:
+        await cache.wait_streaming()
         await cache.crash(old)
         new = await cache.wait_other_primary(old)
         await cache.wait_ready()
