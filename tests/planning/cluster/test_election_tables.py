@@ -139,7 +139,7 @@ OUTDATED = {
     ),
     "long before, and nothing is on disk": (LATE, {"volatile": True}, False),
     "long before, and its slots are given up": (LATE, {"accepted_loss": P0.slots}, False),
-    "nobody saw when the primary ended": (ended(LATE, last_id=None), {}, False),
+    "when the primary ended is not known": (ended(LATE, last_id=None), {}, False),
     "it restarted": (OLD, {}, True),
     "nothing is on disk": (OLD, {"volatile": True}, False),
     "the primary's files are broken": (m.but(OLD, "0-0", pod_unloadable="bad"), {}, False),
