@@ -1,8 +1,9 @@
 """One local cluster on this machine: where its files are and which addresses are its own.
 
 Every instance has a number, and with it its own loopback network: pods in the lower half of
-127.N.0.0/16, services in the upper, the API server at its top. While an instance runs it locks the
-number with an abstract socket, so that two instances never share it, whichever user started them.
+127.N.0.0/16, services in the upper, the API server at its top. While an instance runs, its
+supervisor and its control plane lock the number with an abstract socket each, so that two instances
+never share it, whichever user started them, also while one of the two is started again.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from msgspec import Struct
 from kubelocal.distribution import Distribution
 
 __all__ = [
+    "CONTROL_PLANE",
+    "SUPERVISOR",
     "Instance",
     "InstanceError",
     "Instances",
@@ -32,6 +35,7 @@ __all__ = [
     "service_network",
 ]
 
+CONTROL_PLANE, SUPERVISOR = "", "-supervisor"
 _FIRST, _LAST = 20, 119
 _CHOOSING_SECONDS = 90.0
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,30}[a-z0-9])?")
@@ -169,7 +173,11 @@ class Instances:
         for number in range(_FIRST, _LAST + 1):
             if number in used:
                 continue
-            with suppress(InstanceError), self.hold_network(number):
+            with (
+                suppress(InstanceError),
+                self.hold_network(number, by=SUPERVISOR),
+                self.hold_network(number),
+            ):
                 return number
         raise InstanceError(
             f"all loopback networks from 127.{_FIRST} to 127.{_LAST} are in use; "
@@ -203,11 +211,14 @@ class Instances:
             lock.close()
 
     @contextmanager
-    def hold_network(self, number: int) -> Iterator[None]:
-        """Lock a network while the context lasts; the kernel releases it when the process ends."""
+    def hold_network(self, number: int, *, by: str = CONTROL_PLANE) -> Iterator[None]:
+        """Lock a network while the context lasts; the kernel releases it when the process ends.
+
+        A control plane and its supervisor, which may outlive each other, have a lock each.
+        """
         lock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            lock.bind(f"\0{self.distribution.name}-127.{number}")
+            lock.bind(f"\0{self.distribution.name}-127.{number}{by}")
         except OSError as error:
             lock.close()
             raise InstanceError(

@@ -10,6 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from kubelocal.instance import SUPERVISOR, Instance, Settings
+from kubelocal.loopback import held_number
+from redis_operator.cli.local_cluster import INSTANCES
+
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
@@ -30,6 +34,16 @@ def run(tmp_path: Path) -> Iterator[Run]:
         yield call
     finally:
         call("down", "--purge")
+
+
+@pytest.fixture
+def own_addresses(tmp_path: Path) -> int:
+    """The cluster gets the network that this process holds.
+
+    Any other cluster could choose that of a stopped one, whose folder it does not know.
+    """
+    Instance("up", tmp_path / "up").save(Settings(network=held_number()))
+    return held_number()
 
 
 @pytest.mark.timeout(300)
@@ -75,6 +89,7 @@ def test_a_supervisor_that_cannot_start_is_reported_with_its_log(run: Run, tmp_p
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.usefixtures("own_addresses")
 def test_a_cluster_without_the_operator_gets_it_back(run: Run, tmp_path: Path) -> None:
     assert run("up", "--detach", "--without-operator").returncode == 0
     assert run("down").returncode == 0
@@ -84,6 +99,7 @@ def test_a_cluster_without_the_operator_gets_it_back(run: Run, tmp_path: Path) -
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.usefixtures("own_addresses")
 def test_nodes_are_added_and_never_removed(run: Run) -> None:
     assert run("up", "--detach", "--without-operator", "--nodes", "2").returncode == 0
     assert run("down").returncode == 0
@@ -105,3 +121,13 @@ def test_without_a_kubeconfig_every_program_says_so_in_a_line(tmp_path: Path) ->
         assert done.returncode == 1
         [line] = done.stderr.splitlines()
         assert line.startswith("redis-operator: /nowhere: no such file")
+
+
+def test_addresses_that_another_cluster_took_meanwhile_are_named(
+    run: Run, own_addresses: int
+) -> None:
+    with INSTANCES.hold_network(own_addresses, by=SUPERVISOR):
+        refused = run("up", "--detach")
+    assert refused.returncode == 1
+    [line] = refused.stderr.splitlines()
+    assert f"uses the addresses 127.{own_addresses}.x.y; stop it first" in line

@@ -10,7 +10,7 @@ import pytest
 
 from kubelocal import instance
 from kubelocal.distribution import Distribution
-from kubelocal.instance import InstanceError, Instances, Settings
+from kubelocal.instance import SUPERVISOR, InstanceError, Instances, Settings
 from kubelocal.supervisor import is_running, read_pid, start_time
 
 instances = Instances(Distribution(name="test", home_variable="TEST_HOME"))
@@ -57,6 +57,16 @@ def test_two_instances_never_share_addresses() -> None:
             pass
         with instances.hold_network(number):
             pass  # free again as soon as the holder lets go
+
+
+def test_the_addresses_of_a_control_plane_that_is_started_again_stay_its_own() -> None:
+    """Its pods still run on them."""
+    with instances.choosing():
+        number = instances.free_network()
+        with instances.hold_network(number, by=SUPERVISOR):
+            assert instances.free_network() != number
+            with instances.hold_network(number):
+                pass
 
 
 def test_two_that_start_at_the_same_time_choose_one_after_the_other() -> None:

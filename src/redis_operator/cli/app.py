@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import click
 
 from kubelocal import supervisor
-from kubelocal.instance import Instance, InstanceError, Settings
+from kubelocal.instance import SUPERVISOR, Instance, InstanceError, Settings
 from redis_operator import __version__
 from redis_operator.cli.local_cluster import INSTANCES, POWER_ANNOTATION, PROGRAM, children_of
 
@@ -144,7 +144,8 @@ def up(
                 _say_ready(instance, "is running already" if ready else "is still starting")
                 return
             _refuse_fewer_nodes(instance, old, wanted)
-            instance.save(wanted)
+            with INSTANCES.hold_network(wanted.network, by=SUPERVISOR):  # as its supervisor will
+                instance.save(wanted)
         except InstanceError as error:
             raise click.ClickException(str(error)) from error
         begun = time.monotonic()
@@ -195,7 +196,8 @@ async def _in_foreground(
 
     announcing = asyncio.create_task(announce())
     try:
-        await supervisor.supervise(instance, children_of(instance, settings), report=report)
+        with INSTANCES.hold_network(settings.network, by=SUPERVISOR):
+            await supervisor.supervise(instance, children_of(instance, settings), report=report)
     finally:
         announcing.cancel()
 

@@ -9,7 +9,14 @@ from typing import Any, Final
 
 from kubelocal import supervisor
 from kubelocal.distribution import Distribution
-from kubelocal.instance import Instance, Instances, Settings, operator_address
+from kubelocal.instance import (
+    SUPERVISOR,
+    Instance,
+    InstanceError,
+    Instances,
+    Settings,
+    operator_address,
+)
 from kubelocal.supervisor import Child
 from redis_operator.cli.images import CATALOG
 
@@ -67,5 +74,10 @@ def supervise(name: str) -> int:
         sys.stderr.write(f"there is no local cluster called {name!r}\n")
         return 1
     children = children_of(instance, settings)
-    asyncio.run(supervisor.supervise(instance, children, report=lambda _: None))
+    try:
+        with INSTANCES.hold_network(settings.network, by=SUPERVISOR):
+            asyncio.run(supervisor.supervise(instance, children, report=lambda _: None))
+    except InstanceError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
     return 0

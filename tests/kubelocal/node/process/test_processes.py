@@ -107,6 +107,20 @@ async def test_detached_grandchildren_end_with_their_container(
     assert start_ticks(int(pid_file.read_text())) is None
 
 
+async def test_a_grandchild_ends_with_its_container_also_while_it_becomes_another_program(
+    processes: Processes, tmp_path: Path
+) -> None:
+    """In the middle of an exec a process shows no environment, and so no mark."""
+    again = tmp_path / "again"
+    again.write_text('#!/bin/sh\nexec "$0"\n')
+    again.chmod(0o700)
+    for number in range(10):
+        pid_file = tmp_path / f"pid{number}"
+        script = f"setsid {again} & echo $! > {pid_file}; sleep 0.05; exit 0"
+        assert (await run(processes, describe(tmp_path, f"a{number}", script))).code == 0
+        assert start_ticks(int(pid_file.read_text())) is None, f"{number}: it was not seen"
+
+
 async def test_processes_survive_their_agent_and_are_found_again(
     processes: Processes, tmp_path: Path
 ) -> None:

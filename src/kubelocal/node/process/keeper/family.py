@@ -22,7 +22,8 @@ MARK = "KUBELOCAL_CONTAINER"
 """The environment variable that names the container a process belongs to, and its keeper."""
 
 _GONE_WITHIN = 5.0  # a server with much memory, or a busy machine, takes longer
-
+_OTHER_PROGRAM_WITHIN = 1.0  # an exec takes microseconds, more where the program must be read first
+_VIRTUAL_SIZE, _ENVIRONMENT_START, _ENVIRONMENT_END = 20, 47, 48  # fields of /proc/PID/stat
 
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
@@ -52,12 +53,29 @@ def _stat(pid: int) -> list[str] | None:
 
 
 def _environment(pid: int) -> list[bytes]:
-    try:
-        with open(f"/proc/{pid}/environ", "rb") as handle:
-            return handle.read().split(b"\0")
-    except OSError as error:
-        _check_resources(error)
-        return []
+    """Return the variables of a process; one in the middle of an exec is waited for.
+
+    It shows none until the new program has its stack, and would pass for another's process.
+    """
+    deadline = time.monotonic() + _OTHER_PROGRAM_WITHIN
+    while True:
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as handle:
+                text = handle.read()
+        except OSError as error:
+            _check_resources(error)
+            return []
+        if text or _has_no_environment(pid) or time.monotonic() > deadline:
+            return text.split(b"\0")
+        time.sleep(0.0001)
+
+
+def _has_no_environment(pid: int) -> bool:
+    """Return whether there is nothing to read, neither now nor once its exec is done."""
+    fields = _stat(pid)
+    if fields is None or fields[_VIRTUAL_SIZE] == "0":  # it ended, or belongs to the kernel
+        return True
+    return fields[_ENVIRONMENT_START] == fields[_ENVIRONMENT_END] != "0"
 
 
 def marks_with(prefix: str) -> set[str]:
