@@ -7,10 +7,10 @@ BEST_PYTHON := $(firstword $(wildcard /usr/bin/python3.11) 3.11)
 BENCH_STAMP := .venv/.bench-ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test check format lint types layers contract e2e seeds explore campaign campaign-tests soak bench mutants demo generate pins image clean
+.PHONY: help setup test test-slow check format lint types layers contract e2e seeds explore campaign campaign-tests soak bench mutants demo generate pins image clean
 
-# What is quick and needs nothing but this machine; the rest has verbs of its own.
-QUICK := not campaign and not contract and not e2e
+# What needs nothing but this machine; the rest has verbs of its own.
+HERE := not campaign and not contract and not e2e
 # Three times as many workers as two cores have: most long tests wait for real servers and processes.
 WORKERS ?= 6
 # On local mode every worker has a cluster and an operator of its own; a cluster that KUBECONFIG names
@@ -33,14 +33,19 @@ $(STAMP): pyproject.toml requirements/dev.txt requirements/uv.txt tools/get-uv
 
 setup: $(STAMP) ## build .venv (gets uv itself when it is missing)
 
+TEST := PYTHONDONTWRITEBYTECODE= $(PYTHON) -m pytest -q -n $(WORKERS) --dist loadgroup --no-loadscope-reorder \
+	  --ignore=tests/contract --ignore=tests/e2e
+
 # In a new clone one process compiles the tests first: six that do so at once take three times as long.
 test: $(STAMP) ## run the tests on this machine alone (SEED=... repeats a run)
 	@find tests -name '*-pytest-*.pyc' -print -quit | grep -q . || \
 	  PYTHONDONTWRITEBYTECODE= $(PYTHON) -m pytest -q --collect-only tests > /dev/null || true
-	PYTHONDONTWRITEBYTECODE= $(PYTHON) -m pytest -q -n $(WORKERS) --dist loadgroup --no-loadscope-reorder \
-	  -m "$(QUICK)" --ignore=tests/contract --ignore=tests/e2e tests
+	$(TEST) -m "$(HERE) and not slow" tests
 
-check: $(STAMP) format lint types layers test ## what CI does: format, lint, types, layers, tests
+test-slow: $(STAMP) ## the rest of them: many real servers, or many simulated ones
+	$(TEST) -m "$(HERE) and slow" $$(grep -rl "mark.slow" --include=test_*.py tests)
+
+check: $(STAMP) format lint types layers test test-slow ## what CI does: format, lint, types, layers, tests
 
 format: $(STAMP)
 	@.venv/bin/ruff format --check --quiet src dev tests bench examples tools || \
@@ -66,7 +71,7 @@ seeds: $(STAMP) ## histories no run had before: 400 trials, a crash in each scen
 	HISTORIES=all $(PYTHON) -m pytest -q -n 2 --dist load --timeout 900 $$(grep -rl "^from support.histories import" tests)
 
 explore: $(STAMP) ## properties with examples that no run had before
-	$(PYTHON) -m pytest -q -m "$(QUICK)" --hypothesis-profile explore --timeout 1800 $$(grep -rl "^@given" tests)
+	$(PYTHON) -m pytest -q -m "$(HERE)" --hypothesis-profile explore --timeout 1800 $$(grep -rl "^@given" tests)
 
 campaign: $(STAMP) ## 10,000 trials, every effect of every scenario, hours of trouble (CAMPAIGN_SECONDS=, SEED=)
 	$(PYTHON) tools/campaign.py

@@ -156,6 +156,7 @@ async def stage(engine: EngineBinary, tmp_path: Path) -> AsyncIterator[Stage]:
         yield Stage(servers, tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("before", "after"), [(3, 3), (2, 3), (3, 1), (1, 3)])
 async def test_every_key_finds_its_primary_in_the_new_shape(
     stage: Stage, before: int, after: int
@@ -299,6 +300,7 @@ async def test_primaries_in_use_have_what_the_backup_has_and_nothing_else(stage:
             assert await speak(server, ("FUNCTION", "LIST")) == [[]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trouble", ["a part is damaged", "a primary is another one"])
 async def test_nothing_is_dropped_where_the_restore_cannot_begin(
     stage: Stage, trouble: str

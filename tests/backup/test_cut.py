@@ -158,6 +158,7 @@ async def test_a_worker_that_may_not_pause_says_so(engine: EngineBinary, tmp_pat
             await take(asked(pairs), shelf, lambda: LOGIN, patience=0.1)
 
 
+@pytest.mark.slow
 async def test_a_pause_that_somebody_else_ended_is_no_proof(
     engine: EngineBinary, tmp_path: Path
 ) -> None:

@@ -82,6 +82,7 @@ async def test_another_content_in_a_frame_of_its_own_has_no_end(
     assert sum(given) < part.size
 
 
+@pytest.mark.slow
 @pytest.mark.servers
 @pytest.mark.parametrize("load", ["disabled", "on-empty-db", "swapdb"])
 async def test_a_server_keeps_nothing_of_a_snapshot_that_is_damaged(

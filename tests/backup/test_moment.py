@@ -221,6 +221,7 @@ async def stage(engine: EngineBinary, tmp_path: Path) -> AsyncIterator[Stage]:
         yield Stage(servers, tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("before", "after"), [(1, 1), (1, 3), (3, 5), (3, 1)])
 async def test_a_restore_point_is_exactly_what_was_there_in_any_shape(
     stage: Stage, before: int, after: int
@@ -237,6 +238,7 @@ async def test_a_restore_point_is_exactly_what_was_there_in_any_shape(
     assert [part["offset"] for part in done.parts] == [part["offset"] for part in report.parts]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("before", "after"), [(1, 1), (3, 1)])
 async def test_a_time_is_gone_back_to_on_the_side_that_was_chosen(
     stage: Stage, before: int, after: int
@@ -270,6 +272,7 @@ async def test_a_time_is_gone_back_to_on_the_side_that_was_chosen(
         assert all(str(part["time"]) <= when for part in done.parts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [5, 1])
 async def test_keys_of_a_slot_that_was_moving_are_taken_from_both_ends(
     stage: Stage, after: int
@@ -302,6 +305,7 @@ async def test_keys_of_a_slot_that_was_moving_are_taken_from_both_ends(
         assert found == [[b"whole"]] * len(tagged), until
 
 
+@pytest.mark.slow
 async def test_a_restore_point_knows_what_moved_while_the_worker_of_the_archive_was_away(
     stage: Stage,
 ) -> None:
@@ -413,6 +417,7 @@ async def test_an_encrypted_archive_needs_its_key(tmp_path: Path) -> None:
         assert await held([new]) == {b"kept"}
 
 
+@pytest.mark.slow
 async def test_a_shard_without_the_moment_is_left_out_only_where_the_others_had_all_slots(
     tmp_path: Path,
 ) -> None:

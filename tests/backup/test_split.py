@@ -119,6 +119,7 @@ async def surveyed(stage: Stage) -> Survey:
     return await survey(piece)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compression", ["yes", "no"])
 async def test_values_of_every_type_and_encoding_arrive_as_they_were(
     stage: Stage, engine: EngineBinary, compression: str

@@ -69,7 +69,7 @@ class Checkout:
         script.write_text(text.replace(old, new))
 
     def run(self, *, rig: str = "") -> tuple[int, str]:
-        for suite in ("test", "contract", "e2e"):
+        for suite in ("test", "test-slow", "contract", "e2e"):
             path = self.folder / ".ci/skips.d" / f"{suite}.txt"
             path.write_text(self.recorded.get(suite, ""))
         environment = {
@@ -125,16 +125,17 @@ def test_a_run_in_which_all_passes_is_green(checkout: Checkout) -> None:
     code, told = checkout.run()
     assert code == 0, told
     assert "passed on this machine alone" in told
-    assert [name.split(" ")[0] for name in checkout.ran()] == ["contract", "e2e", "format", "test"]
+    steps = ["contract", "e2e", "format", "test", "test-slow"]
+    assert [name.split(" ")[0] for name in checkout.ran()] == steps
 
 
-@pytest.mark.parametrize("step", ["test", "contract"])
+@pytest.mark.parametrize("step", ["test", "test-slow", "contract"])
 def test_red_is_red_and_nothing_is_run_again(checkout: Checkout, step: str) -> None:
     checkout.plays(step, 0, "fail one")
     code, told = checkout.run()
     assert code == 1, told
     assert "tests.t::one" in told
-    assert [name for name in checkout.ran() if name.startswith(step)] == [f"{step} 0 "]
+    assert [name for name in checkout.ran() if name.split(" ")[0] == step] == [f"{step} 0 "]
     assert not any(name.startswith("e2e") for name in checkout.ran())
 
 
@@ -205,6 +206,7 @@ def test_one_that_fails_twice_is_red(checkout: Checkout) -> None:
     assert checkout.run()[0] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("recorded", "said", "tells"),
     [

@@ -43,6 +43,7 @@ def documents(archive: Path) -> dict[str, Any]:
         }
 
 
+@pytest.mark.slow
 def test_the_image_runs_the_operator_as_nobody_and_is_always_the_same(
     tool: ModuleType, tmp_path: Path
 ) -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from install.calls import Recording, Right
 from install.managed.test_managed import ACCOUNT, KEY, Managed
 from install.monitoring.test_monitoring import serve_monitoring
@@ -106,6 +108,7 @@ async def _life(one: Recorded) -> None:
     raise AssertionError("the RedisOperator stays")
 
 
+@pytest.mark.slow
 async def test_every_right_of_the_installer_is_used_and_no_other_is_needed() -> None:
     seen: set[Right] = set()
     for streams in (True, False):

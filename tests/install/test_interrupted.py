@@ -119,6 +119,7 @@ async def strike(name: str, chosen: Callable[[list[Blow]], list[Blow]]) -> None:
         assert found == end, f"{name}: {crash} at write {number} ends otherwise"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", draw_some(TOGETHER, 4, name="installer"))
 async def test_the_same_end_after_a_crash_at_some_writes(name: str) -> None:
     await strike(name, lambda blows: random.Random(derive(name)).sample(blows, 2))
@@ -142,6 +143,7 @@ TROUBLE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TOGETHER)
 async def test_the_same_end_in_one_run_over_a_server_in_trouble(name: str) -> None:
     end, _ = await undisturbed(name)

@@ -176,6 +176,7 @@ async def certified() -> set[Right]:
     return {right for right in seen if right[1] != "events"}
 
 
+@pytest.mark.slow
 def test_every_right_is_used_and_no_other_is_needed() -> None:
     used: set[Right] = set()
     for name in PLAYED:

@@ -70,6 +70,7 @@ async def copied(pod: Pod, count: int) -> None:
     await until(pod, commands.dbsize(), lambda size: size == count)
 
 
+@pytest.mark.slow
 async def test_a_replica_that_does_not_listen_yet_is_asked_again(
     tmp_path: Path, binary: EngineBinary
 ) -> None:
@@ -86,6 +87,7 @@ async def test_a_replica_that_does_not_listen_yet_is_asked_again(
         await copied(primary, written)
 
 
+@pytest.mark.slow
 async def test_a_replica_that_lives_leads_and_not_the_newer_of_two_snapshots(
     tmp_path: Path, binary: EngineBinary
 ) -> None:
@@ -104,6 +106,7 @@ async def test_a_replica_that_lives_leads_and_not_the_newer_of_two_snapshots(
         await copied(alive, written)
 
 
+@pytest.mark.slow
 async def test_of_two_replicas_that_were_killed_the_one_with_the_newest_snapshot_leads(
     tmp_path: Path, binary: EngineBinary
 ) -> None:
@@ -123,6 +126,7 @@ async def test_of_two_replicas_that_were_killed_the_one_with_the_newest_snapshot
             await copied(pod, written)
 
 
+@pytest.mark.slow
 async def test_a_replica_that_follows_another_by_now_is_not_asked_to_lead(
     tmp_path: Path, binary: EngineBinary
 ) -> None:
@@ -152,6 +156,7 @@ async def test_a_replica_that_follows_another_by_now_is_not_asked_to_lead(
             await copied(pod, written)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("above", [0, 1], ids=["the same epoch", "a higher epoch"])
 async def test_a_primary_that_told_nobody_of_its_epoch_does_not_take_its_slots_back(
     tmp_path: Path, binary: EngineBinary, above: int

@@ -51,6 +51,7 @@ async def written(pod: Pod) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [AOF, BOTH], ids=lambda k: k.value)
 async def test_snapshots_are_loaded_although_there_is_no_append_only_file_yet(
     tmp_path: Path, binary: EngineBinary, kind: Persistence
@@ -69,6 +70,7 @@ async def test_snapshots_are_loaded_although_there_is_no_append_only_file_yet(
         await comes_back(pod, me, 2 * KEYS)
 
 
+@pytest.mark.slow
 async def test_the_append_only_file_is_loaded_until_the_first_snapshot(
     tmp_path: Path, binary: EngineBinary
 ) -> None:
@@ -84,6 +86,7 @@ async def test_the_append_only_file_is_loaded_until_the_first_snapshot(
         await comes_back(pod, me)
 
 
+@pytest.mark.slow
 async def test_whichever_file_is_newer_is_loaded(tmp_path: Path, binary: EngineBinary) -> None:
     async with pods(tmp_path, binary, 1, RDB) as [pod]:
         me = await owner(pod, 10)
@@ -103,6 +106,7 @@ async def test_whichever_file_is_newer_is_loaded(tmp_path: Path, binary: EngineB
         await comes_back(pod, me, 2 * KEYS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("next_start", [RDB, AOF], ids=lambda k: f"then-{k.value}")
 async def test_a_kill_while_the_first_append_only_file_is_written(
     tmp_path: Path, binary: EngineBinary, next_start: Persistence
@@ -118,6 +122,7 @@ async def test_a_kill_while_the_first_append_only_file_is_written(
         await comes_back(pod, me)
 
 
+@pytest.mark.slow
 async def test_an_old_append_only_file_is_not_loaded_over_a_newer_snapshot(
     tmp_path: Path, binary: EngineBinary
 ) -> None:
@@ -140,6 +145,7 @@ async def test_an_old_append_only_file_is_not_loaded_over_a_newer_snapshot(
         await comes_back(pod, me)
 
 
+@pytest.mark.slow
 async def test_a_stop_waits_for_the_first_append_only_file(
     tmp_path: Path, binary: EngineBinary
 ) -> None:

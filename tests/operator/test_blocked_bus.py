@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 from itertools import combinations
 
+import pytest
+
 from redis_testing.simulation.system import Simulation, database, simulate
 
 
+@pytest.mark.slow
 def test_a_blocked_bus_port_is_named_and_no_storm_of_introductions_follows() -> None:
     async def scenario(simulation: Simulation) -> tuple[int, int]:
         names = [f"db-{shard}-{ordinal}" for shard in range(3) for ordinal in range(2)]

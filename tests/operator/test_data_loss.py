@@ -35,6 +35,7 @@ async def _end_and_start(victims: list[Server], owners: set[str]) -> None:
         await server.start()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shards", [(0, 1, 2), (1,)], ids=["every server", "one shard"])
 @pytest.mark.parametrize("engine", find_engines(), ids=lambda engine: engine.name)
 async def test_servers_in_memory_that_end_at_once_serve_every_slot_again(

@@ -381,6 +381,7 @@ class NoPatchOfPods:
         return await self._transport.request(request, timeout=timeout)
 
 
+@pytest.mark.slow
 def test_a_pod_that_is_not_observed_holds_the_change_back_and_is_named() -> None:
     """Its server would keep the old passwords alone, and refuse the operator from then on."""
 
@@ -416,6 +417,7 @@ async def _rotate_everything(sim: Simulation) -> None:
 ROTATION = Scenario("rotation", _rotate_everything, base=database(replicas=0), within=1200.0)
 
 
+@pytest.mark.slow
 def test_an_operator_that_dies_at_any_effect_of_a_rotation_comes_to_the_same_end() -> None:
     """A run strikes at three effects; `make seeds` in every way at each eighth."""
     known = reference(ROTATION)

@@ -81,6 +81,7 @@ async def _check(database: Database, action: Any, leads: int) -> None:
     assert await database.is_primary(leads)
 
 
+@pytest.mark.slow
 async def test_a_switchover_to_a_replica_of_a_deposed_primary_is_refused(
     database: Database,
 ) -> None:
@@ -93,6 +94,7 @@ async def test_a_switchover_to_a_replica_of_a_deposed_primary_is_refused(
     assert not await database.is_primary(other)
 
 
+@pytest.mark.slow
 async def test_sentinels_that_failed_over_are_not_led_back(database: Database) -> None:
     """All three were to have other settings: they would monitor the old primary again."""
     old = await database.at(0)
@@ -102,6 +104,7 @@ async def test_sentinels_that_failed_over_are_not_led_back(database: Database) -
         await _check(database, step, leads)
 
 
+@pytest.mark.slow
 async def test_no_second_replica_is_promoted_after_a_failover(database: Database) -> None:
     """The primary had ended when the plan was made, and no sentinel had noticed it."""
     steps = {}
@@ -121,6 +124,7 @@ async def test_no_second_replica_is_promoted_after_a_failover(database: Database
     assert not await database.is_primary(other)
 
 
+@pytest.mark.slow
 async def test_who_was_elected_meanwhile_does_not_follow_the_old_primary(
     database: Database,
 ) -> None:
@@ -132,6 +136,7 @@ async def test_who_was_elected_meanwhile_does_not_follow_the_old_primary(
     await _check(database, steps[leads], leads)
 
 
+@pytest.mark.slow
 async def test_sentinels_that_failed_over_are_not_made_to_monitor_nothing(
     database: Database,
 ) -> None:

@@ -52,6 +52,7 @@ FLAGS: dict[str, dict[str, Any]] = {
 FLAGGED = [*((flag, "db-0-0") for flag in FLAGS), ("cordoned", "db-0-1")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("flag", "pod"), draw_some(FLAGGED, 3, name="flags"))
 def test_ten_minutes_at_rest_see_one_planned_failover_a_shard_at_most(flag: str, pod: str) -> None:
     """CL-34: a cordoned node must not send primaries there and back."""

@@ -92,6 +92,7 @@ async def check_moved(found: Pair, slots: SlotSet, expected: dict[int, int]) -> 
     await eventually(copied)
 
 
+@pytest.mark.slow
 async def test_slots_move_with_all_their_keys(binary: EngineBinary, method: Method) -> None:
     async with pair(binary) as found:
         expected = await fill(found)
@@ -128,6 +129,7 @@ async def test_a_server_without_slots_gets_one_before_it_gets_many(
         assert not HALF - await found.owned("replica", "target")  # heard before the source gave up
 
 
+@pytest.mark.slow
 async def test_a_move_that_was_done_may_be_done_again(binary: EngineBinary, method: Method) -> None:
     async with pair(binary) as found:
         expected = await fill(found, 2000)
@@ -137,6 +139,7 @@ async def test_a_move_that_was_done_may_be_done_again(binary: EngineBinary, meth
         await check_moved(found, HALF, expected)
 
 
+@pytest.mark.slow
 async def test_a_move_interrupted_anywhere_is_finished_by_the_next(
     binary: EngineBinary, method: Method
 ) -> None:
@@ -275,6 +278,7 @@ class _Mortal:
         return await self._link.run_all(asked, timeout=timeout)
 
 
+@pytest.mark.slow
 async def test_clients_that_write_meanwhile_lose_nothing(
     binary: EngineBinary, method: Method
 ) -> None:
@@ -342,6 +346,7 @@ async def _write(
             writer.close()
 
 
+@pytest.mark.slow
 async def test_a_target_that_dies_leaves_the_rest_with_the_source(
     binary: EngineBinary, method: Method
 ) -> None:

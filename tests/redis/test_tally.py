@@ -16,6 +16,7 @@ pytestmark = pytest.mark.servers
 SOME = SlotSet.span(8192, 9999)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scripts", [True, False], ids=["by script", "slot by slot"])
 async def test_keys_are_counted_slot_by_slot_also_while_writes_are_paused(
     binary: EngineBinary, *, scripts: bool
@@ -51,6 +52,7 @@ class _Recording:
         return await self._link.run_all(asked, timeout=timeout)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scripts", [True, False], ids=["by script", "slot by slot"])
 async def test_clients_are_served_between_the_pieces_of_a_count(
     binary: EngineBinary, *, scripts: bool

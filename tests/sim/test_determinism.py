@@ -52,6 +52,7 @@ def histories(*, seconds: int, seed: int) -> list[list[str]]:
     return [here, there]
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_history_in_another_process() -> None:
     one, other = histories(seconds=20, seed=3)
     assert one == other

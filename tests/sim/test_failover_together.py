@@ -36,6 +36,7 @@ def drawn() -> list[Scenario]:
     return found if ALL else found[:3]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scenario", drawn(), ids=str)
 def test_two_operators_come_to_the_same_end(scenario: Scenario) -> None:
     """Another end, or a lost write, raises `Broken`."""

@@ -61,6 +61,7 @@ def watch(simulation: Simulation, lies: list[str]) -> None:
             collection.wakers[id(lies)] = judge
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", draw_some(["aof", "rdb"], 1, name="judged"))
 def test_a_database_is_not_ready_while_pods_are_to_be_recreated(first: str) -> None:
     """Settings are changed on the servers first, and the objects that pods are made from after."""

@@ -67,6 +67,7 @@ def test_shard_that_was_lost_serves_again_when_the_loss_is_accepted() -> None:
     simulate(scenario, snapshot=formed(database(storage=False, durability={"onDataLoss": "Hold"})))
 
 
+@pytest.mark.slow
 def test_a_replica_that_was_down_when_its_primary_lost_everything_learns_who_owns_its_slots() -> (
     None
 ):

@@ -25,6 +25,7 @@ def drawn() -> list[Scenario]:
     return found if ALL else found[:3]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scenario", drawn(), ids=str)
 def test_the_end_is_as_it_must_be(scenario: Scenario) -> None:
     assert reference(scenario, seed=int(os.environ["SEED"]) % 1000).end
@@ -33,6 +34,7 @@ def test_the_end_is_as_it_must_be(scenario: Scenario) -> None:
 STRUCK = (MODE_CHANGES[1], MODE_CHANGES[3])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scenario", draw_some(STRUCK, 1, name="mode changes"), ids=str)
 def test_the_end_is_the_same_after_a_strike_at_some_effects(scenario: Scenario) -> None:
     known = reference(scenario)

@@ -40,6 +40,7 @@ async def warnings(simulation: Simulation) -> list[str]:
     return [f"{e['reason']}: {e['message']}" for e in of if e["type"] == "Warning"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("made", "changes"), [c[1:] for c in CHANGES], ids=[c[0] for c in CHANGES])
 def test_a_change_warns_of_nothing_and_is_reported_as_what_it_is(
     made: Manifest, changes: list[tuple[dict[str, Any], str]]

@@ -55,6 +55,7 @@ def test_the_end_is_the_same_after_a_strike_at_some_effects() -> None:
     assert problems(found, [*blows, *draw_some(others, 2, name="backup")]) == []
 
 
+@pytest.mark.slow
 def test_a_schedule_takes_one_backup_for_one_time_whenever_the_operator_dies() -> None:
     found = known(1)
     [[name, phase, *_]] = found.end["backups"]
@@ -85,10 +86,12 @@ def waiting(found: Reference, first: str) -> tuple[int, int]:
     return created, begins
 
 
+@pytest.mark.slow
 def test_an_upgrade_of_a_cluster_waits_for_its_backup() -> None:
     waiting(known(2), "PATCH statefulsets")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("scenario", "first"),
     [
@@ -115,6 +118,7 @@ def test_the_end_is_the_same_after_a_strike_at_any_effect(strike: Strike, number
     assert problems(found, blows) == []
 
 
+@pytest.mark.slow
 def test_a_database_begins_with_a_backup_whenever_the_operator_dies() -> None:
     found = known(4)
     named = {e.number: f"{e.kind} {e.detail}" for e in found.effects}
@@ -130,6 +134,7 @@ def test_a_database_begins_with_a_backup_whenever_the_operator_dies() -> None:
     assert problems(found, [*blows, *draw_some(others, 2, name="restore")]) == []
 
 
+@pytest.mark.slow
 def test_a_backup_takes_the_place_of_the_data_whenever_the_operator_dies() -> None:
     """What drops the data is started once, after they are in a backup that is complete."""
     found = known(5)

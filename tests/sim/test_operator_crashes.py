@@ -55,6 +55,7 @@ def problems(found: Reference, blows: list[Blow]) -> list[str]:
     return [problem for problem in told.values() if problem]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", draw_some(BRIEFLY, 3, name="crashes"))
 def test_the_end_is_the_same_after_a_strike_at_some_effects(name: str) -> None:
     found = known(name)
@@ -68,6 +69,7 @@ def blows_at(found: Reference, kind: str, *strikes: Strike) -> list[Blow]:
     return [(e.number, s) for e in found.effects if e.kind == kind for s in strikes]
 
 
+@pytest.mark.slow
 def test_an_operator_that_dies_between_two_secrets_makes_the_others_and_changes_none() -> None:
     """K-06: servers log in to each other with what the Secrets say, so a changed one would show."""
     found = known("create")
@@ -76,6 +78,7 @@ def test_an_operator_that_dies_between_two_secrets_makes_the_others_and_changes_
     assert problems(found, blows) == []
 
 
+@pytest.mark.slow
 def test_an_operator_that_dies_between_claim_and_pod_leaves_neither_behind() -> None:
     """K-05."""
     found = known("fewer replicas")
@@ -85,6 +88,7 @@ def test_an_operator_that_dies_between_claim_and_pod_leaves_neither_behind() -> 
     assert problems(found, blows) == []
 
 
+@pytest.mark.slow
 def test_a_write_that_was_carried_out_and_never_answered_is_not_done_twice() -> None:
     """K-03: one write of each kind that there is when a database is made."""
     found = known("create")

@@ -136,6 +136,7 @@ LED = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "trouble"), draw_some(LED, 1, name="elections"))
 def test_another_goes_on_where_the_leader_was(name: str, trouble: Any) -> None:
     the_same(name, trouble)

@@ -12,6 +12,7 @@ from redis_testing.simulation.system import Simulation, database, simulate
 pytestmark = pytest.mark.timeout(900)  # by the clock of a busy machine
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("above", [1, 2])
 def test_a_primary_that_told_nobody_of_its_epoch_does_not_take_its_slots_back(above: int) -> None:
     """It took the next epoch when its own met another's, and died before anybody heard of it.

@@ -58,11 +58,13 @@ def problems(known: Reference, blows: list[Blow]) -> list[str]:
     return [problem for problem in told.values() if problem]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scenario", drawn(), ids=str)
 def test_the_end_is_as_it_must_be(scenario: Scenario) -> None:
     assert reference(scenario, seed=int(os.environ["SEED"]) % 1000).end
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", draw_some(STRUCK, 2, name="failover strikes"))
 def test_the_end_is_the_same_after_a_strike_at_some_effects(name: str) -> None:
     """Each kind of strike somewhere in two scenarios; `make seeds` strikes in all ways at each of
@@ -75,6 +77,7 @@ def test_the_end_is_the_same_after_a_strike_at_some_effects(name: str) -> None:
     assert problems(known, every if ALL else some) == []
 
 
+@pytest.mark.slow
 def test_a_primary_that_was_named_late_is_not_replaced_by_sentinels_that_took_it_for_dead() -> None:
     """All servers restart as replicas, and the operator is stuck for half a minute.
 
@@ -94,6 +97,7 @@ def test_broken_states_are_repaired(number: int) -> None:
     simulate(heal_broken, seed=seed, snapshot=formed(failover()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("storage", [True, False], ids=["stored", "in memory"])
 def test_random_trouble_ends_well(*, storage: bool) -> None:
     base = formed(failover(storage=storage))
@@ -106,6 +110,7 @@ def test_random_trouble_ends_well(*, storage: bool) -> None:
     assert history
 
 
+@pytest.mark.slow
 def test_a_switchover_that_is_torn_between_promotion_and_demotion_is_done_in_the_end() -> None:
     """Two lead for a moment, and one of them paused: no write is lost, and the request stands."""
     known = reference(named("switchover"))
@@ -212,6 +217,7 @@ def test_a_new_version_keeps_a_majority_and_two_servers_at_every_moment() -> Non
     simulate(scenario, snapshot=formed(failover()))
 
 
+@pytest.mark.slow
 def test_an_edit_in_the_middle_of_a_roll_of_servers_takes_down_one_pod_at_a_time() -> None:
     """Sentinels are outdated too then, and wait for the server that is being recreated. SE-14"""
 

@@ -154,6 +154,7 @@ def problems(known: Reference, blows: list[Blow]) -> list[str]:
     return [problem for problem in told.values() if problem]
 
 
+@pytest.mark.slow
 def test_the_end_is_the_same_wherever_the_operator_dies_between_the_vote_and_the_promotion() -> (
     None
 ):

@@ -65,6 +65,7 @@ async def wait_for(holds: Callable[[], bool]) -> float:
 HUNG = ("/services/", "/secrets/", "/configmaps/", "/statefulsets/", "/redis/db/status")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hung", draw_some(HUNG, 2, name="hung, cluster"))
 def test_a_failover_does_not_wait_for_a_write_that_gets_no_answer(hung: str) -> None:
     """The engine would elect a replica after five seconds."""
@@ -160,6 +161,7 @@ MAKERS = {"Cluster": database(storage=False), "Failover": failover(storage=False
 LOSSES = [(mode, how) for mode in MAKERS for how in (HangingWrites, FailingStatuses)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mode", "transport"), draw_some(LOSSES, 2, name="losses unwritten"))
 def test_a_loss_is_recorded_though_no_status_could_be_written_when_it_happened(
     mode: str, transport: type[HangingWrites]

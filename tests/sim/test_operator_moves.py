@@ -16,6 +16,7 @@ pytestmark = pytest.mark.timeout(900)  # by the clock of a busy machine
 REFUSAL = "NOPERM this user has no permissions to run the 'migrate' command"
 
 
+@pytest.mark.slow
 def test_a_move_that_servers_refuse_is_told_of_tried_again_with_pauses_and_then_finished() -> None:
     """CL-09."""
 
@@ -44,6 +45,7 @@ def test_a_move_that_servers_refuse_is_told_of_tried_again_with_pauses_and_then_
     simulate(run, seed=11, snapshot=formed(database()))
 
 
+@pytest.mark.slow
 def test_a_move_that_stands_still_is_not_news_all_the_time() -> None:
     """A report that changes by the clock alone would bring about the next one at once."""
     struck: list[Effect] = []

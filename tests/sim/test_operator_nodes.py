@@ -27,6 +27,7 @@ async def leads_elsewhere(simulation: Simulation, gone: list[str]) -> bool:
     return sum(len(s.slots) for s in owners) == 16384 and not any(s.name in gone for s in owners)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("storage", [True, False], ids=["on volumes", "in memory"])
 def test_a_node_that_loses_power_costs_no_slot_and_heals_when_it_is_back(storage: bool) -> None:
     async def scenario(simulation: Simulation) -> None:
@@ -50,6 +51,7 @@ def test_a_node_that_loses_power_costs_no_slot_and_heals_when_it_is_back(storage
     simulate(scenario, seed=4, snapshot=formed(database(storage=storage)))
 
 
+@pytest.mark.slow
 def test_pods_that_are_evicted_from_a_silent_node_are_not_replaced_before_it_is_back() -> None:
     async def scenario(simulation: Simulation) -> None:
         simulation.start_operator()

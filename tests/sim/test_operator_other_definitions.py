@@ -91,6 +91,7 @@ def test_an_operator_leaves_fields_alone_that_it_does_not_know() -> None:
     assert found["spec"]["tomorrow"] == {"level": "high"}
 
 
+@pytest.mark.slow
 def test_definitions_that_come_while_it_runs_change_nothing_of_a_database() -> None:
     async def run(simulation: Simulation) -> None:
         simulation.start_operator()

@@ -60,6 +60,7 @@ async def lose_power(simulation: Simulation, first: Server) -> None:
     await power_on(simulation, node)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trouble", [kill, delete, evict, lose_power])
 def test_a_primary_with_files_leads_again_instead_of_replicas_without_its_writes(
     trouble: Trouble,
@@ -101,6 +102,7 @@ def test_a_person_may_go_on_with_the_data_of_the_replicas() -> None:
     simulate(scenario, snapshot=formed(failover()))
 
 
+@pytest.mark.slow
 def test_a_primary_with_files_leads_again_instead_of_a_late_replica_in_mode_cluster() -> None:
     """The operator sees the primary end, and FORCE would promote what the engine refuses. CL-02"""
 

@@ -43,6 +43,7 @@ KINDS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("before", "after", "replicas"), draw_some(KINDS, 2, name="persistence"))
 def test_pods_are_not_started_with_a_kind_whose_files_are_not_written(
     before: str, after: str, replicas: int

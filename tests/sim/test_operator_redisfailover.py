@@ -269,6 +269,7 @@ def problems(found: Reference, blows: list[Blow]) -> list[str]:
 NAMES = [str(scenario) for scenario in REDISFAILOVER_SCENARIOS[:2]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", draw_some(NAMES, 1, name="redisfailover"))
 def test_the_end_is_the_same_after_a_strike_at_some_effects(name: str) -> None:
     found = known(name)

@@ -68,6 +68,7 @@ def test_a_directive_that_the_chosen_version_does_not_have_is_refused_with_its_p
     simulate(run)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at_creation", [True, False], ids=["at-creation", "running"])
 def test_a_directive_that_only_servers_know_to_be_wrong_is_reported(at_creation: bool) -> None:
     """Nothing is measured of this version, so the servers themselves are asked."""

@@ -92,6 +92,7 @@ def test_volumes_go_although_nobody_sees_the_pods_go(name: str) -> None:
     the_same(name, never_seeing_pods_go, seed=8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["create", "primary killed"])
 def test_a_clock_that_jumps_by_hours_changes_nothing(name: str) -> None:
     """K-26."""
@@ -144,6 +145,7 @@ def test_of_two_who_ask_for_a_failover_one_wins_and_nothing_is_lost(seed: int) -
     simulate(run, seed=seed, snapshot=formed(database(replicas=2)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BRIEFLY)
 def test_two_operators_at_once_come_to_the_same_end(name: str) -> None:
     the_same(name, a_second_operator, seed=3)

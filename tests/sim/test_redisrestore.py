@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from kubecontroller.client.patches import MergePatch
 from redis_operator.operator.world import REDIS_BACKUPS, REDIS_RESTORES
 from redis_testing.simulation.scenarios import formed
@@ -26,6 +28,7 @@ async def wait_phase(
     await simulation.until_all(there, within=within, what=f"{name} is {phase}")
 
 
+@pytest.mark.slow
 def test_what_was_left_halfway_is_not_served_until_another_restore_is_complete() -> None:
     async def run(simulation: Simulation) -> None:
         simulation.start_operator()

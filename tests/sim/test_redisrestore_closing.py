@@ -33,6 +33,7 @@ async def never_open(simulation: Simulation, seconds: float) -> None:
         await asyncio.sleep(0.1)
 
 
+@pytest.mark.slow
 def test_a_server_that_starts_again_while_data_are_replaced_lets_no_client_in() -> None:
     async def run(simulation: Simulation) -> None:
         operator = simulation.start_operator()
@@ -49,6 +50,7 @@ def test_a_server_that_starts_again_while_data_are_replaced_lets_no_client_in() 
     simulate(run, snapshot=formed(database()))
 
 
+@pytest.mark.slow
 def test_no_data_are_replaced_where_a_pod_has_the_old_file_of_users() -> None:
     async def run(simulation: Simulation) -> None:
         simulation.start_operator()
@@ -100,6 +102,7 @@ def test_clients_are_served_while_files_are_refreshed() -> None:
     simulate(run, snapshot=formed(database()))
 
 
+@pytest.mark.slow
 def test_completed_is_written_when_every_server_lets_clients_in() -> None:
     async def run(simulation: Simulation) -> None:
         simulation.start_operator()

@@ -32,6 +32,7 @@ class Quota:
         return await self._transport.request(request, timeout=timeout)
 
 
+@pytest.mark.slow
 def test_a_worker_that_a_quota_refuses_does_not_keep_clients_out_for_ever() -> None:
     async def run(simulation: Simulation) -> None:
         simulation.wrap = Quota

@@ -41,6 +41,7 @@ def _alone() -> Manifest:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("wanted", "pods", "sentinels"),
     [(_alone(), 1, 0), (failover(replicas=1), 2, 3), (database(shards=3, replicas=1), 6, 0)],
@@ -78,6 +79,7 @@ def test_every_server_has_the_same_figures_in_every_mode(
         assert told.get("replication_lag_bytes", 0.0) == 0.0
 
 
+@pytest.mark.slow
 def test_what_does_not_respond_or_is_gone_has_no_figures() -> None:
     async def scenario(sim: Simulation) -> None:
         sim.start_operator()

@@ -30,11 +30,13 @@ def drawn() -> list[Scenario]:
     return found if ALL else found[:4]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scenario", drawn(), ids=str)
 def test_the_end_is_as_it_must_be(scenario: Scenario) -> None:
     assert reference(scenario, seed=int(os.environ["SEED"]) % 1000).end
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scenario", draw_some(SOURCE_SCENARIOS[:2], 1, name="sources"), ids=str)
 def test_the_end_is_the_same_after_a_strike_at_some_effects(scenario: Scenario) -> None:
     known = reference(scenario)
@@ -45,6 +47,7 @@ def test_the_end_is_the_same_after_a_strike_at_some_effects(scenario: Scenario) 
     assert [problem for problem in told.values() if problem] == []
 
 
+@pytest.mark.slow
 def test_volumes_with_data_of_their_own_are_never_emptied_for_a_server_elsewhere() -> None:
     """The database was deleted, its volumes stayed, and it is created again with a source."""
 

@@ -70,6 +70,7 @@ async def _started_after(simulation: Simulation, moment: float) -> None:
     await simulation.until_ready(within=120.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["killed", "deleted", "deleted at once"])
 @pytest.mark.parametrize("storage", [True, False], ids=["stored", "in memory"])
 def test_a_server_that_ended_comes_back_and_what_was_lost_is_told(
@@ -151,6 +152,7 @@ def test_a_restart_in_memory_waits_for_the_loss_to_be_accepted() -> None:
     simulate(scenario)
 
 
+@pytest.mark.slow
 def test_a_volume_that_was_lost_is_held_until_the_loss_is_accepted() -> None:
     async def scenario(simulation: Simulation) -> None:
         await _created(simulation, alone(storage=True))

@@ -61,6 +61,7 @@ async def test_base_and_stream_give_what_the_primary_held(
         assert await offset_of(shard.primary) >= end
 
 
+@pytest.mark.slow
 async def test_the_first_base_and_the_stream_give_the_same_as_a_later_base(
     engine: EngineBinary, tmp_path: Path
 ) -> None:

@@ -58,6 +58,7 @@ async def promote(shard: Replicated, chosen: Server, others: list[Server]) -> No
         await shard.follow(other, chosen)
 
 
+@pytest.mark.slow
 async def test_a_promotion_goes_on_in_the_same_line(engine: EngineBinary, tmp_path: Path) -> None:
     async with replicated(engine, 2) as shard:
         first, second, third = shard.servers
@@ -82,6 +83,7 @@ async def test_a_promotion_goes_on_in_the_same_line(engine: EngineBinary, tmp_pa
         await restored_equals(engine, tmp_path, third, await read_catalogue(shelf_in(tmp_path)))
 
 
+@pytest.mark.slow
 async def test_writes_that_a_failover_lost_are_kept_as_orphaned_and_not_restored(
     engine: EngineBinary, tmp_path: Path
 ) -> None:
@@ -130,6 +132,7 @@ async def same_offset(*servers: Server) -> int:
     return int(found.pop())
 
 
+@pytest.mark.slow
 async def test_a_replica_that_has_to_start_over_is_a_gap_and_no_guess(
     engine: EngineBinary, tmp_path: Path
 ) -> None:
@@ -152,6 +155,7 @@ async def test_a_replica_that_has_to_start_over_is_a_gap_and_no_guess(
         await restored_equals(engine, tmp_path, third, catalogue)
 
 
+@pytest.mark.slow
 async def test_a_history_that_ended_is_a_new_base_and_a_stated_gap(
     engine: EngineBinary, tmp_path: Path
 ) -> None:

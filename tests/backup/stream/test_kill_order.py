@@ -101,6 +101,7 @@ class Shard:
             await self.step("kill")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("steps", "gaps"),
     [

@@ -138,6 +138,7 @@ async def holds(engine: EngineBinary, folder: Path, primary: Server) -> object:
         return await digest(server)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [0, 40, 1000])
 async def test_lost_bytes_are_read_again_while_the_server_keeps_them(
     engine: EngineBinary, tmp_path: Path, after: int
@@ -161,6 +162,7 @@ async def test_lost_bytes_are_read_again_while_the_server_keeps_them(
         assert await holds(engine, tmp_path, primary) == held
 
 
+@pytest.mark.slow
 async def test_lost_bytes_that_the_server_does_not_keep_are_a_gap(
     engine: EngineBinary, tmp_path: Path
 ) -> None:
@@ -187,6 +189,7 @@ async def test_lost_bytes_that_the_server_does_not_keep_are_a_gap(
         assert await holds(engine, tmp_path, primary) == held
 
 
+@pytest.mark.slow
 async def test_bytes_that_are_lost_while_writes_never_pause_are_noticed(
     engine: EngineBinary, tmp_path: Path
 ) -> None:
@@ -222,6 +225,7 @@ async def test_bytes_that_are_lost_while_writes_never_pause_are_noticed(
         assert await holds(engine, tmp_path, primary) == held
 
 
+@pytest.mark.slow
 async def test_a_way_that_loses_bytes_each_time_ends_the_line(
     engine: EngineBinary, tmp_path: Path
 ) -> None:

@@ -96,6 +96,7 @@ async def working(folder: Path) -> AsyncIterator[Work]:
         await task
 
 
+@pytest.mark.slow
 async def test_shards_come_and_go_bases_are_taken_on_request_and_old_ones_deleted(
     tmp_path: Path,
 ) -> None:

@@ -107,6 +107,7 @@ async def test_a_single_replica_that_starts_over_leaves_no_gap(
             assert await speak(server, ("GET", "b"), ("GET", "c")) == [b"200", None]
 
 
+@pytest.mark.slow
 async def test_a_failover_to_the_single_replica_leaves_no_gap(
     engine: EngineBinary, tmp_path: Path
 ) -> None:

@@ -30,6 +30,7 @@ from support.pair_of_servers import eventually, fill, pair, run, speak
 pytestmark = pytest.mark.servers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [Method.SCRIPT, Method.VALKEY_ATOMIC], ids=["keys", "atomic"])
 async def test_keys_that_came_with_slots_are_archived_and_so_is_who_owned_them(
     engine: EngineBinary, tmp_path: Path, method: Method

@@ -37,6 +37,7 @@ async def server_time(server: Server) -> int:
     return int(reply[0]) * 1_000_000 + int(reply[1])
 
 
+@pytest.mark.slow
 async def test_a_restore_to_a_time_is_bounded_on_the_side_that_was_chosen(
     engine: EngineBinary, tmp_path: Path
 ) -> None:
@@ -149,6 +150,7 @@ async def test_keys_that_have_expired_since_do_not_come_back(
             assert 0 < 6_000_000 - longer < passed + 10_000
 
 
+@pytest.mark.slow
 async def test_a_later_base_spares_the_stream_before_it(
     engine: EngineBinary, tmp_path: Path
 ) -> None:

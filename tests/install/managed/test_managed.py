@@ -472,6 +472,7 @@ def test_an_empty_choice_of_namespaces_is_refused_and_not_taken_for_all(empty: A
     ]
 
 
+@pytest.mark.slow
 async def test_an_update_that_comes_to_nothing_is_told_after_ten_minutes() -> None:
     async with managed() as one:
         one.start()

@@ -108,6 +108,7 @@ async def strike(name: str, chosen: Callable[[list[Blow]], list[Blow]]) -> None:
         assert found == end, f"{name}: {crash} at write {number} ends otherwise"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", draw_some(WORKS, 3, name="managed"))
 async def test_the_same_end_when_an_installer_is_killed_at_some_writes(name: str) -> None:
     await strike(name, lambda blows: random.Random(derive(name)).sample(blows, 1))

@@ -265,6 +265,7 @@ async def test_who_needs_no_election_leads_as_soon_as_it_works(server, kind, run
     assert leading(operator) == 0
 
 
+@pytest.mark.slow
 @real
 async def test_a_standby_is_warm_and_takes_over_at_once_after_a_graceful_stop(
     server, client, kind, manifest, running

@@ -188,6 +188,7 @@ async def test_who_has_not_filled_its_caches_does_not_guess() -> None:
             await here.reviews.of(hook.resource)(review("UPDATE", redis()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trouble", ["no rights", "API server away for Secrets"])
 async def test_an_operator_without_a_certificate_does_all_else(trouble: str) -> None:
     """Databases are looked after though admission cannot be served."""

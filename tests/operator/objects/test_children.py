@@ -351,6 +351,7 @@ def test_an_engine_that_cannot_read_the_data_is_refused_though_its_version_is_th
     simulate(scenario, snapshot=formed(database(engine="redis", version="8.0")))
 
 
+@pytest.mark.slow
 def test_files_of_the_engine_that_still_runs_are_kept() -> None:
     """A pod of the old engine that restarts during the change finds its files."""
 

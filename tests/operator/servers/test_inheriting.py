@@ -20,6 +20,7 @@ from redis_testing.servers import EngineBinary, Servers, find_engines
 pytestmark = pytest.mark.servers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", find_engines(), ids=lambda engine: engine.name)
 async def test_everybody_believes_the_successor_and_serves_again(
     engine: EngineBinary, database_of: Any

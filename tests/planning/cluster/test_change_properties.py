@@ -9,6 +9,7 @@ from redis_testing.cluster.changes import CHANGES, Change
 from redis_testing.cluster.trial import Trial
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(3))
 def test_changes_that_overlap_and_are_interrupted_lose_nothing_and_arrive(part: int) -> None:
     for trial in drawn(changed, part, 8):
@@ -16,6 +17,7 @@ def test_changes_that_overlap_and_are_interrupted_lose_nothing_and_arrive(part: 
         assert not trial.verdict, trial.explain()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", CHANGES, ids=lambda c: c.__name__)
 def test_each_change_alone_is_made(change: Change) -> None:
     trial = Trial(seed=1, wanted=wanted(), changes=[change])

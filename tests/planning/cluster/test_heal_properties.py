@@ -9,6 +9,7 @@ from redis_testing.cluster.breakages import BREAKAGES, Breakage
 from redis_testing.cluster.trial import Trial
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(3))
 def test_broken_database_interrupted_anywhere_loses_nothing_and_arrives(part: int) -> None:
     for trial in drawn(broken, part, 10):
@@ -16,6 +17,7 @@ def test_broken_database_interrupted_anywhere_loses_nothing_and_arrives(part: in
         assert not trial.verdict, trial.explain()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("breakage", BREAKAGES, ids=lambda b: b.__name__)
 def test_each_breakage_alone_is_healed(breakage: Breakage) -> None:
     for seed in range(2):

@@ -263,6 +263,7 @@ def test_a_roll_takes_replicas_first_and_hands_over_before_each_primary() -> Non
     assert_serves_all(database)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("persistent", [True, False], ids=["on volumes", "in memory"])
 def test_a_shard_that_has_no_slots_yet_is_rolled_without_a_promotion(persistent: bool) -> None:
     """Redis promotes nobody over a primary without slots, and slots wait until all are alike."""
@@ -456,6 +457,7 @@ def test_primaries_crowded_in_one_zone_are_spread_slowly() -> None:
     assert zones == ["a", "b", "c"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("replicas", [1, 2])
 def test_writes_acknowledged_during_every_change_survive(replicas: int) -> None:
     shape = replace(WANTED, replicas=replicas)

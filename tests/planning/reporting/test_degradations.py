@@ -312,6 +312,7 @@ def test_the_guard_refuses_to_discard_what_may_be_needed() -> None:
     assert broken_by(good, replace(observed, nodes=without))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_broken_files_among_other_trouble_interrupted_anywhere_cost_no_key(part: int) -> None:
     for trial in drawn(with_broken_files, part, 10):
