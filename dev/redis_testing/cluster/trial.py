@@ -7,7 +7,8 @@ numbers all the time. Used by the property tests and by longer campaigns.
 
 What counts: every value that was acknowledged is on some server or disk at all times, and is what
 a client reads in the end, from any server, by following redirections. With storage, no loss is
-ever reported. The database settles, and is what its spec says.
+ever reported. The database settles, and is what its spec says; where the status asks a person for
+something, one does it, and nothing that was acknowledged may be lost by that.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from .changes import Change
 from .database import SimulatedDatabase
 from .disk import make_room
 from .operating import SimulatedOperator
+from .person import follow_advice
 from .reading import read_as_client
 from .state import Server
 from .world import SimulatedCluster
@@ -35,6 +37,7 @@ __all__ = ["Trial"]
 
 _HEALED_BY_THEN = 14  # passes after which frozen servers and cut networks are back
 _PATIENCE = 140  # passes in which nothing was changed, and it had not settled
+_A_PERSON_COMES = 60  # of these: then a person does what the status asks for
 _MOST_PASSES = 700  # an operator that changes things for ever is at fault as well
 _TAIL_SECONDS = 2.0  # writes this young may not have reached a replica
 _SERVES_SECONDS = 3.0  # a server that has just started refuses clients for its node timeout
@@ -99,6 +102,8 @@ class Trial:
             busy = changes or self.database.later or self.database.operator.is_moving
             idle = idle + 1 if len(effects) == changed else 0
             changed = len(effects)
+            if idle >= _A_PERSON_COMES and self._a_person_helps():
+                idle = 0
             if (done and not busy and turn > _HEALED_BY_THEN + 8) or idle == _PATIENCE:
                 break
         return self._judge()
@@ -211,6 +216,14 @@ class Trial:
                 for node in ours & server.table.keys():
                     del server.table[node]
                     server.banned[node] = self.world.now + 60
+
+    def _a_person_helps(self) -> bool:
+        """Whether the plan asks for something that a person can do, and one has done it."""
+        done = follow_advice(self.world, self.last.blocked)
+        for line in done:
+            self._say(line)
+            self._check(f"when {line}")
+        return bool(done)
 
     # The operator's part
 

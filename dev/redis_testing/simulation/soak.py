@@ -7,7 +7,6 @@ asked for last, with every promise kept.
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable
 from random import Random
 
@@ -15,6 +14,7 @@ from kubecontroller.client.errors import NotFound
 from redis_operator.manifests.pod import RESTARTED_ANNOTATION
 
 from ..cluster import disk
+from ..cluster.person import follow_advice
 from ..cluster.weather import draw_weather
 from .scenarios import Over, Scenario, until_over
 from .system import DATABASE, Simulation
@@ -204,11 +204,8 @@ async def _follow_advice(simulation: Simulation) -> None:
     """Do what the status asks a person for: drop values that clients do not see."""
     while True:
         await asyncio.sleep(60.0)
-        for line in ((await simulation.found()).get("status") or {}).get("plan") or ():
-            for name in re.findall(r"FLUSHALL on (\S+) drops its values", str(line)):
-                server = next(s for s in simulation.world.servers.values() if s.name == name)
-                server.keys.clear()
-                simulation.history.append(f"a person dropped what {name} held")
+        plan = ((await simulation.found()).get("status") or {}).get("plan") or ()
+        simulation.history += follow_advice(simulation.world, map(str, plan))
 
 
 async def _nothing(simulation: Simulation) -> None:
