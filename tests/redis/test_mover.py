@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import signal
 
 import hiredis
 import pytest
@@ -523,6 +525,39 @@ async def test_stray_keys_are_moved_in_batches(binary: EngineBinary, *, hides: b
         assert kept == {s: {f"{tag}{n}".encode() for n in range(3)} for s, tag in tags.items()}
         values = [await speak(found.source, ("GET", f"{tag}5")) for tag in tags.values()]
         assert values == [[b"stray"]] * 2
+
+
+@pytest.mark.parametrize("state", ["MIGRATING", "IMPORTING"])
+async def test_a_slot_that_is_open_only_at_a_replica_is_closed_by_its_primary(
+    binary: EngineBinary, state: str
+) -> None:
+    """From Valkey 8 on a replica may be told first, and its primary refuse with NOREPLICAS."""
+    if not can(binary.version, Ability.REPLICATED_SETSLOT):
+        pytest.skip("replicas of this version are not told")
+    slot, peer = (0, "other") if state == "MIGRATING" else (9000, "source")
+    async with pair(binary) as found:
+
+        async def open_at(name: str) -> bool:
+            nodes = await found.links[name].run(commands.cluster_nodes(), timeout=5)
+            return any(node.migrating or node.importing for node in nodes if node.is_myself)
+
+        async def left_open() -> bool:
+            return await open_at("replica")
+
+        async def closed() -> bool:
+            return not await open_at("replica")
+
+        os.kill(found.replica.pid, signal.SIGSTOP)
+        try:
+            opened = ("CLUSTER", "SETSLOT", slot, state, found.ids[peer])
+            [refused] = await speak(found.target, opened)
+        finally:
+            os.kill(found.replica.pid, signal.SIGCONT)
+        assert "NOREPLICAS" in str(refused)
+        await eventually(left_open)
+        assert not await open_at("target")
+        await found.links["target"].run(commands.set_slot_stable(slot), timeout=5)
+        await eventually(closed)
 
 
 def test_the_best_way_both_ends_know_is_chosen() -> None:
