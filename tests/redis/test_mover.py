@@ -531,7 +531,7 @@ async def test_stray_keys_are_moved_in_batches(binary: EngineBinary, *, hides: b
 async def test_a_slot_that_is_open_only_at_a_replica_is_closed_by_its_primary(
     binary: EngineBinary, state: str
 ) -> None:
-    """From Valkey 8 on a replica may be told first, and its primary refuse with NOREPLICAS."""
+    """From Valkey 8 on the replica may open it late, when its primary has refused: NOREPLICAS."""
     if not can(binary.version, Ability.REPLICATED_SETSLOT):
         pytest.skip("replicas of this version are not told")
     slot, peer = (0, "other") if state == "MIGRATING" else (9000, "source")

@@ -49,8 +49,8 @@ async def rescue_keys(
 ) -> Rescued:
     """Move keys of slots that `holder` (the source) does not own to their owner (the target).
 
-    A copy of the same value is removed. `kept` are keys of which an earlier call found that they
-    stay: they are not compared again, and those behind them are reached.
+    A copy of the same value is removed. `kept` are keys that stayed in an earlier call: they are
+    not compared again, and those behind them are reached.
     """
     mine, theirs = await owned_by(holder), await owned_by(owner)
     wrong = (move.slots & mine) | (move.slots - theirs)
@@ -59,7 +59,7 @@ async def rescue_keys(
     if move.slots - await known_of(holder, move.target.id):
         # From Valkey 8 on it would take a slot if it learned that the source no longer claims it.
         raise MoveError(f"{move.source.host} has not heard yet whose slots {move.slots} are")
-    batch = _Batch(holder, owner, move, pace or Pace())
+    batch = _StrayBatch(holder, owner, move, pace or Pace())
     found: dict[int, frozenset[bytes]] = {}
     finished = NO_SLOTS
     for slot in move.slots:
@@ -72,7 +72,7 @@ async def rescue_keys(
     return Rescued(batch.moved, {slot: keys for slot, keys in found.items() if keys}, finished)
 
 
-class _Batch:
+class _StrayBatch:
     """One call: both ends, and how much may still be done."""
 
     def __init__(self, holder: Link, owner: Link, move: Move, pace: Pace) -> None:

@@ -97,8 +97,8 @@ def imported_elsewhere(situation: Situation, ends: tuple[NodeId, NodeId]) -> Slo
 def _left_at_replica(situation: Situation, replica: Seen, leader: Seen) -> SlotSet:
     """Slots that are open at a replica and not at its primary, and that are not being migrated.
 
-    From Valkey 8 on a primary tells its replicas first, and refuses with NOREPLICAS when one of
-    them does not respond in time: what it was told it does later, and its primary does not.
+    From Valkey 8 on a primary first sends SETSLOT to its replicas, and refuses with NOREPLICAS
+    when one of them does not respond in time: that one opens the slot later, its primary does not.
     """
     if not leader.is_primary:
         return NO_SLOTS
