@@ -53,3 +53,16 @@ def test_keys_that_their_owner_has_with_another_value_do_not_hide_those_behind_t
     assert owner.keys[slot][names[0]] == "newer"
     assert len(holder.keys[slot]) == MANY - 1
     assert not holder.importing
+
+
+def test_keys_of_a_slot_that_stayed_open_between_two_batches_are_moved_to_the_end() -> None:
+    """As on Redis 8.4 and later, and when the operator ends in the middle of a batch."""
+    names = [f"{{3}}{number}" for number in range(MANY)]
+    database, holder, owner = with_strays(names)
+    slot = key_slot(names[0])
+    holder.importing[slot] = owner.id
+    database.plan()
+    database.reconcile(patience=200)
+    assert set(names) <= set(owner.keys[slot])
+    assert not holder.keys.get(slot)
+    assert not holder.importing
