@@ -108,22 +108,28 @@ def test_a_failure_is_told_until_the_job_is_not_tried_again() -> None:
     virtual(scenario())
 
 
-def test_another_error_is_no_failure_that_is_waited_for() -> None:
+def test_a_job_that_ends_with_an_unexpected_error_is_reported_and_held_back(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def scenario() -> None:
         jobs: Jobs[str, int] = Jobs()
+        begun: list[float] = []
 
         async def breaks(_: Job[str, int]) -> None:
+            begun.append(loop_time())
             raise ValueError("a fault of the program")
 
-        jobs.run(KEY, NAME, "any", breaks)
-        (job,) = jobs.under_way(KEY)
-        assert job.task is not None
-        with pytest.raises(ValueError, match="a fault"):
-            await job.task
+        for _ in range(200):  # passes
+            if jobs.limitation(KEY, *NAME) is None:
+                jobs.run(KEY, NAME, "any", breaks)
+            await asyncio.sleep(0.1)
+        assert jobs.failure(KEY).startswith("unexpected error (ValueError); the log")
         assert list(jobs.under_way(KEY)) == []
-        assert jobs.failure(KEY) == ""
+        assert len(begun) == 5, "after 1, 2, 4 and 8 s"
 
     virtual(scenario())
+    assert [one.levelname for one in caplog.records] == ["ERROR"] * 5
+    assert "ValueError: a fault of the program" in caplog.text
 
 
 def test_a_job_that_is_stopped_has_ended() -> None:

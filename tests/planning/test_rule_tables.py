@@ -211,7 +211,23 @@ STRAYS = Counted(((5, 1),))
 SETTLE: dict[str, Row] = {
     "nothing is open": (W, {}, ""),
     "both ends agree": (BOTH, {}, "MoveSlots 0-0>1-0"),
-    "a replica tells of one": (flagged(W, "0-1", SlotState.MIGRATING, P1.id), {}, ""),
+    "only the source's replica was told": (
+        flagged(W, "0-1", SlotState.MIGRATING, P1.id),
+        {},
+        "CloseSlots 0-0",
+    ),
+    "the source's replica was told": (
+        flagged(BOTH, "0-1", SlotState.MIGRATING, P1.id),
+        {},
+        "MoveSlots 0-0>1-0",
+    ),
+    "only the source's replica was told, and it moves just now": (
+        m.knowing(
+            flagged(W, "0-1", SlotState.MIGRATING, P1.id), moving=(Moving(P0.id, P1.id, FIVE),)
+        ),
+        {},
+        "",
+    ),
     "the target knows nothing and has nothing": (OUT, {}, "CloseSlots 0-0"),
     "the target has keys of it": (m.but(OUT, "1-0", stranded=STRAYS), {}, "MoveSlots 0-0>1-0"),
     "the target may have": (m.but(OUT, "1-0", stranded=NotCounted()), {}, "MoveSlots 0-0>1-0"),

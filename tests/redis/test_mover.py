@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import signal
 
 import hiredis
 import pytest
+from msgspec.structs import replace
 
 from redis_operator.redis import commands
 from redis_operator.redis.atomic import MAXIMUM_REDIS_CHUNK
@@ -24,7 +27,7 @@ from redis_operator.redis.moving import (
     Side,
     choose_method,
 )
-from redis_operator.redis.rescue import rescue_keys
+from redis_operator.redis.rescue import Rescued, rescue_keys
 from redis_operator.redis.resp import encode
 from redis_operator.redis.slots import SlotSet, key_slot
 from redis_operator.redis.versions import Ability, Version, can
@@ -478,7 +481,8 @@ async def test_stray_keys_are_brought_to_their_owner_copies_removed_and_his_own_
             target=Side(found.ids["source"], found.source.address.host, 6379, found.version),
             slots=SlotSet([slot]),
         )
-        assert await rescue_keys(stray, found.links["source"], move) == (4, 1)
+        brought = await rescue_keys(stray, found.links["source"], move)
+        assert brought == Rescued(4, {slot: frozenset([b"{key:1}0"])}, SlotSet([slot]))
         values = await speak(found.source, *[("GET", f"{{key:1}}{n}") for n in range(5)])
         assert values == [b"true"] + [b"stray"] * 4
         left = await stray.run(commands.get_keys_in_slot(slot, 10), timeout=5)
@@ -487,6 +491,78 @@ async def test_stray_keys_are_brought_to_their_owner_copies_removed_and_his_own_
         assert await found.open_slots() == 0
         with pytest.raises(MoveError, match="nothing to rescue"):
             await rescue_keys(found.links["source"], stray, found.move(SlotSet([slot])))
+
+
+@pytest.mark.parametrize("hides", [False, True], ids=["keys stay visible", "keys are hidden"])
+async def test_stray_keys_are_moved_in_batches(binary: EngineBinary, *, hides: bool) -> None:
+    """A server that hides keys of closed slots keeps a slot open until the last one is moved."""
+    if can(binary.version, Ability.MIGRATION_IMPORT) and not hides:
+        pytest.skip("this version hides them")
+    tags = {key_slot(tag): tag for tag in ("{key:1}", "{key:2}")}
+    async with pair(binary) as found:
+        stray = found.links["other"]
+        for slot, tag in tags.items():
+            await stray.run(commands.set_slot_importing(slot, found.ids["source"]), timeout=5)
+            sets = [line for n in range(6) for line in (("ASKING",), ("SET", f"{tag}{n}", "stray"))]
+            await speak(found.other, *sets)
+            await speak(found.source, *(("SET", f"{tag}{n}", "true") for n in range(3)))
+            if not hides:
+                await stray.run(commands.set_slot_stable(slot), timeout=5)
+        version = Version("redis", 8, 4) if hides else found.version
+        move = Move(
+            source=Side(found.ids["other"], found.other.address.host, 6379, version),
+            target=Side(found.ids["source"], found.source.address.host, 6379, found.version),
+            slots=SlotSet(tags),
+        )
+        moved, kept = 0, dict[int, frozenset[bytes]]()
+        for _ in range(5):
+            one = await rescue_keys(
+                stray, found.links["source"], move, kept=kept, pace=Pace(stray_keys=4)
+            )
+            moved += one.moved
+            kept |= one.kept
+            move = replace(move, slots=move.slots - one.finished)
+            assert await found.open_slots() == (len(move.slots) if hides else 0)
+            if not move.slots:
+                break
+        assert not move.slots
+        assert moved == 6
+        assert kept == {s: {f"{tag}{n}".encode() for n in range(3)} for s, tag in tags.items()}
+        values = [await speak(found.source, ("GET", f"{tag}5")) for tag in tags.values()]
+        assert values == [[b"stray"]] * 2
+
+
+@pytest.mark.parametrize("state", ["MIGRATING", "IMPORTING"])
+async def test_a_slot_that_is_open_only_at_a_replica_is_closed_by_its_primary(
+    binary: EngineBinary, state: str
+) -> None:
+    """From Valkey 8 on the replica may open it late, when its primary has refused: NOREPLICAS."""
+    if not can(binary.version, Ability.REPLICATED_SETSLOT):
+        pytest.skip("replicas of this version are not told")
+    slot, peer = (0, "other") if state == "MIGRATING" else (9000, "source")
+    async with pair(binary) as found:
+
+        async def open_at(name: str) -> bool:
+            nodes = await found.links[name].run(commands.cluster_nodes(), timeout=5)
+            return any(node.migrating or node.importing for node in nodes if node.is_myself)
+
+        async def left_open() -> bool:
+            return await open_at("replica")
+
+        async def closed() -> bool:
+            return not await open_at("replica")
+
+        os.kill(found.replica.pid, signal.SIGSTOP)
+        try:
+            opened = ("CLUSTER", "SETSLOT", slot, state, found.ids[peer])
+            [refused] = await speak(found.target, opened)
+        finally:
+            os.kill(found.replica.pid, signal.SIGCONT)
+        assert "NOREPLICAS" in str(refused)
+        await eventually(left_open)
+        assert not await open_at("target")
+        await found.links["target"].run(commands.set_slot_stable(slot), timeout=5)
+        await eventually(closed)
 
 
 def test_the_best_way_both_ends_know_is_chosen() -> None:

@@ -170,3 +170,29 @@ def test_a_volume_that_was_lost_is_held_until_the_loss_is_accepted() -> None:
         assert simulation.world.servers[POD].key_count == 0
 
     simulate(scenario)
+
+
+def test_a_replica_of_a_server_elsewhere_is_promoted_as_the_status_advises() -> None:
+    """Neither `default` nor `admin` may run REPLICAOF."""
+
+    async def scenario(simulation: Simulation) -> None:
+        client = await _created(simulation, alone(storage=True))
+        server = simulation.world.servers[POD]
+        assert answer(simulation.world, server, ["REPLICAOF", "10.9.9.9", "6379"]) == b"OK"
+        advice = f"kubectl annotate redis {DATABASE} --overwrite {ACCEPT_LOSS}=source"
+        await simulation.until(
+            lambda found: advice in found["status"]["message"], within=60.0, what="advised"
+        )
+        await asyncio.sleep(30.0)
+        assert not server.is_primary
+        await simulation.annotate(**{ACCEPT_LOSS: "source"})
+        await simulation.until_ready(within=60.0)
+        assert server.is_primary
+        assert client.lost() == []
+        await simulation.until(
+            lambda found: ACCEPT_LOSS not in (found["metadata"].get("annotations") or {}),
+            within=30.0,
+            what="used up",
+        )
+
+    simulate(scenario)

@@ -103,6 +103,10 @@ class Jobs(Generic[_What, _Progress]):
         except (ActionError, RedisError) as error:
             self._fail(place, str(error))
             _LOG.warning("a job stopped early", extra=fields(database=place[0], why=error))
+        except Exception as error:  # a bug: no pass waits for the job, so nothing else reports it
+            kind = type(error).__name__
+            self._fail(place, f"unexpected error ({kind}); the log of the operator has the details")
+            _LOG.exception("a job raised an unexpected error", extra=fields(database=place[0]))
         finally:
             self._jobs.pop(place, None)
             self._on_end(place[0])

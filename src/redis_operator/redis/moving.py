@@ -69,7 +69,9 @@ class Pace(Struct, frozen=True):
     for longer than the node timeout of their peers. `claims` bounds how many slots a target claims
     one by one before clients are served: it announces each of them to all servers.
     `job_microseconds` bounds how long the source deletes the keys of an atomic job of Valkey, which
-    it does at once when the job has ended, and `job_keys` is the most keys of a job.
+    it does at once when the job has ended, and `job_keys` is the most keys of a job. `stray_keys`
+    and `stray_seconds` bound how many stray keys are moved before the database is observed again:
+    a failover waits for them.
     """
 
     slots: int = 256
@@ -81,6 +83,8 @@ class Pace(Struct, frozen=True):
     claims: int = 16
     job_microseconds: int = 14_000
     job_keys: int = 200_000
+    stray_keys: int = 1000
+    stray_seconds: float = 0.2
 
 
 _DELETE_KEY_MICROSECONDS = 0.5

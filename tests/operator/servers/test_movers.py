@@ -14,6 +14,7 @@ from redis_operator.planning.cluster.actions import RescueKeys
 from redis_operator.planning.clusters import Moving
 from redis_operator.planning.identity import NodeId
 from redis_operator.redis.moving import MoveProgress
+from redis_operator.redis.rescue import Rescued
 from redis_operator.redis.slots import SlotSet
 
 KEY: Key = ("default", "db")
@@ -69,14 +70,24 @@ def test_keys_left_because_their_owner_has_them_too_are_left_for_a_while_and_no_
             At("db-0-0", "u0", "127.0.0.2", HERE),
             At("db-1-0", "u1", "127.0.0.3", THERE),
         )
-        movers.leave(KEY, RescueKeys(holder=holder, owner=owner, slots=SlotSet([1, 2])))
-        assert movers.duplicate_strays(KEY) == ((HERE, SlotSet([1, 2])),)
+        action = RescueKeys(holder=holder, owner=owner, slots=SlotSet([1, 2, 3]))
+        twice = {1: frozenset([b"a"]), 3: frozenset([b"c"])}
+        movers.rescued(KEY, action, Rescued(0, twice, SlotSet([1, 2])))
+        assert movers.duplicate_strays(KEY) == ((HERE, SlotSet([1])),)
+        assert movers.kept(KEY, action) == {3: frozenset([b"c"])}, "its other keys come next"
+        await asyncio.sleep(200.0)
+        movers.rescued(KEY, action, Rescued(0, {3: frozenset([b"c", b"d"])}, SlotSet([3])))
+        assert movers.duplicate_strays(KEY) == ((HERE, SlotSet([1, 3])),)
+        assert movers.kept(KEY, action) == {}
         assert movers.duplicate_strays(("default", "other")) == ()
-        await asyncio.sleep(301.0)
+        await asyncio.sleep(101.0)
+        assert movers.duplicate_strays(KEY) == ((HERE, SlotSet([3])),)
+        await asyncio.sleep(200.0)
         assert movers.duplicate_strays(KEY) == (), "more strays may have come to the same slots"
-        movers.leave(KEY, RescueKeys(holder=holder, owner=owner, slots=SlotSet([1])))
+        movers.rescued(KEY, action, Rescued(0, twice, SlotSet([1])))
         movers.forget(KEY)
         assert movers.duplicate_strays(KEY) == ()
+        assert movers.kept(KEY, action) == {}
 
     run(main())
 

@@ -93,7 +93,10 @@ def test_a_server_is_labelled_as_primary_once_it_says_so() -> None:
     [
         (SILENT, "does not respond"),
         (replace(SERVER, loading=True), "loading"),
-        (replace(SERVER, role=Role.REPLICA), "REPLICAOF NO ONE"),
+        (
+            replace(SERVER, role=Role.REPLICA),
+            "db --overwrite redisoperator.dev/accept-data-loss=source",
+        ),
     ],
     ids=["silent", "loading", "replica"],
 )
@@ -262,16 +265,22 @@ def test_a_server_that_follows_no_server_is_made_to_lead() -> None:
     assert (step.node.pod, step.follows) == ("db-0", "127.0.0.1:1")
 
 
-def test_a_server_that_follows_no_server_and_lost_its_files_is_held() -> None:
+@pytest.mark.parametrize("given_up", [False, True], ids=["no decision", "another decision"])
+def test_a_server_that_follows_no_server_and_lost_its_files_is_held(*, given_up: bool) -> None:
     lost = replace(FORMED, nodes=(nobody(2, keys=0),))
-    found = plan(WANTED, lost, NOW)
+    wanted = replace(WANTED, source_given_up=given_up)
+    found = plan(wanted, lost, NOW)
     assert [loss.accepted for loss in found.losses] == [False]
     assert not found.steps
+    assert "=source" not in told(wanted, lost).message
     accepted = plan(replace(WANTED, accepted_loss=ALL_SLOTS), lost, NOW)
     assert isinstance(accepted.steps[0], Promote)
 
 
-def test_a_replica_of_a_server_elsewhere_is_left_alone() -> None:
+def test_a_replica_of_a_server_elsewhere_is_left_alone_until_a_person_decides() -> None:
     link = Replication(id="own", follows="10.9.9.9:6379", link_up=True)
     found = replace(FORMED, nodes=(replace(SERVER, role=Role.REPLICA, replication=link),))
     assert not any(isinstance(step, Promote) for step in steps(WANTED, found))
+    (step, *_) = steps(replace(WANTED, source_given_up=True), found)
+    assert isinstance(step, Promote)
+    assert step.follows == "10.9.9.9:6379"

@@ -13,8 +13,6 @@ from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from typing import Any
 
-from msgspec import Struct
-
 from kubecontroller import Key, fields
 from redis_operator.api.status import Progress
 from redis_operator.operator.effects import Effect, Effects
@@ -30,7 +28,7 @@ from redis_operator.redis import commands
 from redis_operator.redis.connection import Connection, Credentials
 from redis_operator.redis.mover import ExtraLinks, move_slots
 from redis_operator.redis.moving import Method, Move, MoveProgress, Side, choose_method
-from redis_operator.redis.rescue import rescue_keys
+from redis_operator.redis.rescue import Rescued, rescue_keys
 from redis_operator.redis.slots import NO_SLOTS, SlotSet
 from redis_operator.redis.versions import Ability, can
 
@@ -44,11 +42,12 @@ _Place = tuple[Key, NodeId, NodeId]
 _Move = Job[Moving, MoveProgress]
 
 
-class _DuplicateStrays(Struct, frozen=True):
-    """Slots whose stray keys their owner also has, and until when that is assumed."""
+class _Strays:
+    """What is known of the stray keys of one server that belong to another one."""
 
-    slots: SlotSet
-    until: float
+    def __init__(self) -> None:
+        self.kept: dict[int, frozenset[bytes]] = {}  # of slots where a batch ended
+        self.duplicates: dict[int, float] = {}  # slots with no others, and until when
 
 
 class SlotMovers(Jobs[Moving, MoveProgress]):
@@ -58,7 +57,7 @@ class SlotMovers(Jobs[Moving, MoveProgress]):
         self, *, on_end: Callable[[Key], None], may_act: Callable[[], bool] = lambda: True
     ) -> None:
         super().__init__(on_end=on_end, may_act=may_act)
-        self._duplicate_strays: dict[_Place, _DuplicateStrays] = {}
+        self._strays: dict[_Place, _Strays] = {}
 
     def of(self, key: Key, login: Credentials) -> DatabaseMovers:
         """Return the migrations of one database; servers log in to each other with `login`."""
@@ -78,24 +77,32 @@ class SlotMovers(Jobs[Moving, MoveProgress]):
         """Return where stray keys were left recently because their owners also have them."""
         now = loop_time()
         found: dict[NodeId, SlotSet] = {}
-        for place, strays in self._duplicate_strays.items():
-            if place[0] == key and now < strays.until:
-                found[place[1]] = found.get(place[1], NO_SLOTS) | strays.slots
+        for place, strays in self._strays.items():
+            slots = SlotSet(slot for slot, until in strays.duplicates.items() if now < until)
+            if place[0] == key and slots:
+                found[place[1]] = found.get(place[1], NO_SLOTS) | slots
         return tuple(sorted(found.items()))
 
-    def leave(self, key: Key, action: RescueKeys) -> None:
-        """Note that the owner also has all stray keys of these slots; check again later."""
-        until = loop_time() + _DUPLICATE_SECONDS
-        self._duplicate_strays[key, action.holder.id, action.owner.id] = _DuplicateStrays(
-            action.slots, until
-        )
+    def kept(self, key: Key, action: RescueKeys) -> dict[int, frozenset[bytes]]:
+        """Return the stray keys that the owner also has, of slots where the last batch ended."""
+        strays = self._strays.get((key, action.holder.id, action.owner.id))
+        return {} if strays is None else strays.kept
+
+    def rescued(self, key: Key, action: RescueKeys, batch: Rescued) -> None:
+        """Note the stray keys that their owner also has; those of whole slots are left a while."""
+        now = loop_time()
+        strays = self._strays.setdefault((key, action.holder.id, action.owner.id), _Strays())
+        strays.kept = {
+            slot: keys for slot, keys in batch.kept.items() if slot not in batch.finished
+        }
+        known = {slot: until for slot, until in strays.duplicates.items() if now < until}
+        fresh = {slot: now + _DUPLICATE_SECONDS for slot in batch.kept if slot in batch.finished}
+        strays.duplicates = known | fresh
 
     def forget(self, key: Key) -> None:
         """Forget a database that is gone."""
         super().forget(key)
-        self._duplicate_strays = {
-            at: strays for at, strays in self._duplicate_strays.items() if at[0] != key
-        }
+        self._strays = {at: strays for at, strays in self._strays.items() if at[0] != key}
 
     def progress(self, key: Key) -> Progress | None:
         """Return the progress of all migrations of a database together."""
@@ -173,7 +180,7 @@ class DatabaseMovers:
             )
 
     async def rescue(self, servers: Servers, action: RescueKeys) -> None:
-        """Move stray keys to the owner of their slots, unless these slots are being migrated."""
+        """Move a batch of stray keys to the owner of their slots, unless these are migrated."""
         for moving in self._movers.moving(self._key):
             if moving.slots & action.slots:
                 raise Refused(f"slots {moving.slots & action.slots} are being migrated")
@@ -181,10 +188,12 @@ class DatabaseMovers:
             holder = await stack.enter_async_context(await servers.own_connection(action.holder))
             owner = await stack.enter_async_context(await servers.own_connection(action.owner))
             move = await self._move(holder, owner, action.holder, action.owner, action.slots)
-            brought, kept = await rescue_keys(holder, owner, move)
-        _LOG.info("keys moved to their owner", extra=fields(keys=brought, kept_by_owner=kept))
-        if kept and not brought:
-            self._movers.leave(self._key, action)
+            known = self._movers.kept(self._key, action)
+            batch = await rescue_keys(holder, owner, move, kept=known)
+        self._movers.rescued(self._key, action, batch)
+        kept = sum(len(batch.kept[slot]) for slot in batch.kept if slot in batch.finished)
+        _LOG.info("keys moved to their owner", extra=fields(keys=batch.moved, kept_by_owner=kept))
+        if kept:
             _LOG.warning(
                 "keys have two values on two servers since a move was interrupted; clients see the "
                 "owner's, the others are left",

@@ -95,11 +95,15 @@ def imported_elsewhere(situation: Situation, ends: tuple[NodeId, NodeId]) -> Slo
 
 
 def _left_at_replica(situation: Situation, replica: Seen, leader: Seen) -> SlotSet:
-    """Slots that a replica imports and its primary does not, and which are not being migrated."""
+    """Slots that are open at a replica and not at its primary, and that are not being migrated.
+
+    From Valkey 8 on a primary first sends SETSLOT to its replicas, and refuses with NOREPLICAS
+    when one of them does not respond in time: that one opens the slot later, its primary does not.
+    """
     if not leader.is_primary:
         return NO_SLOTS
-    imported = SlotSet(o.slot for o in replica.open_slots if o.state is SlotState.IMPORTING)
-    return imported - SlotSet(o.slot for o in leader.open_slots) - situation.moving_slots
+    left = SlotSet(o.slot for o in replica.open_slots)
+    return left - SlotSet(o.slot for o in leader.open_slots) - situation.moving_slots
 
 
 def _judge(situation: Situation, node: Seen, open_slot: OpenSlot) -> tuple[NodeId, NodeId] | str:

@@ -8,24 +8,24 @@ from ..at import at
 from ..failover.actions import Promote
 from ..fence import Fence
 from ..one_group import OneGroup
+from .topology import follows_none
 
 __all__ = ["lead"]
 
-_NO_PRIMARY = "127.0.0.1:"
 _WITHOUT_FILES = "127.0.0.1:2"
 
 
 def lead(topology: OneGroup) -> Plan | None:
     """Make it a primary: it left mode Failover, and restarted before it had the new scripts.
 
-    Or it was a copy of an external server, and a person gave up the data that has not arrived.
+    Or it follows an external server, and a person gave up the data that has not arrived.
 
     A server that lost its files is held, as at any other start.
     """
     for node in topology.seen:
         link = node.replication
-        waits = topology.is_copy or link.follows.startswith(_NO_PRIMARY)
-        if node.is_primary or node.loading or not waits:
+        released = topology.is_copy or topology.wanted.source_given_up
+        if node.is_primary or node.loading or not (released or follows_none(node)):
             continue
         losses: tuple[Loss, ...] = ()
         if link.follows == _WITHOUT_FILES and topology.observed.formed and not node.keys:
@@ -42,7 +42,9 @@ def lead(topology: OneGroup) -> Plan | None:
         )
         return Plan(
             rule="lead",
-            why=f"{node.pod.name} follows no server and is the only one",
+            why=f"{node.pod.name} follows no server and is the only one"
+            if follows_none(node)
+            else f"{node.pod.name} is the only server, and need not follow {link.follows} any more",
             stages=((step,),),
             losses=losses,
             phase=PlanPhase.HEALING,

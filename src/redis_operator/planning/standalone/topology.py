@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from ..actions import Action
-from ..advice import Plan, PlanPhase
+from ..advice import ACCEPT_LOSS, Plan, PlanPhase
 from ..copies import is_linked
 from ..identity import Role
 from ..observed import Seen, Unreachable
 from ..one_group import OneGroup
 
-__all__ = ["StandaloneTopology"]
+__all__ = ["StandaloneTopology", "follows_none"]
+
+
+def follows_none(node: Seen) -> bool:
+    """Whether it was started as a replica of no server, as those of mode Failover are."""
+    return node.replication.follows.startswith("127.0.0.1:")
 
 
 class StandaloneTopology(OneGroup):
@@ -78,10 +83,21 @@ class StandaloneTopology(OneGroup):
             if node.loading:
                 return f"{name} is still loading its data"
             if not node.is_primary:
-                return f"{name} is a replica of an external server: run REPLICAOF NO ONE on it"
+                return self._why_replica(node)
             if not node.pod.ready:
                 return f"{name} is not ready"
         return None
+
+    def _why_replica(self, node: Seen) -> str:
+        """Why it accepts no writes; neither `default` nor `admin` may run REPLICAOF."""
+        if follows_none(node):
+            return f"{node.pod.name} follows no server and is not a primary yet"
+        return (
+            f"{node.pod.name} is a replica of {node.replication.follows or 'another server'}, "
+            "which is not part of this database, and accepts no writes. To make it a primary with "
+            f"the data that it has: kubectl annotate redis {self.wanted.name} --overwrite "
+            f"{ACCEPT_LOSS}=source"
+        )
 
     @property
     def unserved(self) -> str:
