@@ -154,14 +154,14 @@ class SimulatedCluster:
         return server
 
     def _follow_leader(self, server: Server) -> None:
-        """Do what the boot script does for a primary whose replica leads with no higher epoch."""
+        """Do what the boot script does for a primary whose replica leads."""
         if not server.me.votes:
             return
         for record in server.others():
             other = self.reach(server, record.ip) if record.replica_of == server.id else None
             if other is None or other.id != record.id or not other.is_primary:
                 continue
-            if other.me.slots == server.me.slots and other.me.epoch <= server.me.epoch:
+            if _claims(other) == _claims(server):
                 record.replica_of, record.epoch = None, other.me.epoch
                 record.slots, server.me.slots = server.me.slots, 0
                 server.me.replica_of, server.me.epoch = record.id, 0
@@ -413,6 +413,11 @@ class SimulatedCluster:
     def open_slots(self, server: Server) -> SlotSet:
         """Slots a server has open in either direction."""
         return SlotSet(server.importing) | SlotSet(server.migrating)
+
+
+def _claims(server: Server) -> tuple[int, dict[int, str], dict[int, str]]:
+    """What a server says of itself in CLUSTER NODES: its slots, and those that are open."""
+    return server.me.slots, server.importing, server.migrating
 
 
 def _configured(server: Server) -> tuple[str, int] | None:

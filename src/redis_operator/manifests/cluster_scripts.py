@@ -31,15 +31,14 @@ set -eu"""
     + TALK
     + IN_TIME
     + r"""
-# What nodes.conf says of this server: sets me, here (its address), epoch, owns (the slots of a
-# primary) and its replicas.
+# What nodes.conf says of this server: sets me, here (its address), owns (the slots of a primary)
+# and its replicas.
 read_identity() {
-    me= here= epoch= owns= replicas=
-    while read -r id address flags _ _ _ number _ slots; do
+    me= here= owns= replicas=
+    while read -r id address flags _ _ _ _ _ slots; do
         case ",$flags," in *,myself,*)
             me=$id
             here=${address%:*}
-            epoch=$number
             case ",$flags," in *,master,*) owns=$slots ;; esac ;;
         esac
     done <nodes.conf
@@ -125,21 +124,20 @@ is_copied() {
     return 1
 }
 
-# Sets leader and led (its epoch) if a replica says that it owns exactly our slots now, with an
-# epoch that is not above our own: taken when it collided with another's, and we ended before
-# any other server knew it: those that elected the replica did not.
+# Sets leader and led (its epoch) if a replica says that it owns exactly our slots now.
 find_leader() {
     leader= led=
     [ -e leading ] || return 0
     while read -r id _ flags _ _ _ number _ slots; do
         case ",$flags," in *,myself,*master,*) ;; *) continue ;; esac
-        [ "$slots" = "$owns" ] && [ "$number" -le "$epoch" ] || continue
-        leader=$id led=$number
+        [ "$slots" != "$owns" ] || leader=$id led=$number
     done <leading
 }
 
-# Lets this server start as the replica of the leader, as after any other failover: by its epoch it
-# would take the slots back, with its own data, and writes acknowledged meanwhile would be lost.
+# Lets this server start as the replica of the leader, as it would become after any other failover.
+# Before it hears from the leader it could take the slots back, with its own data, and writes that
+# were acknowledged meanwhile would be lost: its epoch may be the higher one, if it was taken right
+# before the end; or it collides with that of another primary, and the next one is higher.
 follow_leader() {
     cat nodes.conf >nodes.conf.before
     while read -r id address flags primary sent heard number link slots; do
@@ -219,7 +217,7 @@ if [ -e nodes.conf ]; then
         trap 'exit 0' TERM INT
         find_leader
         if [ -z "$gone" ] && [ -n "$leader" ]; then
-            say "a replica leads with epoch $led, not above $epoch; starting as its replica"
+            say "a replica leads with epoch $led; starting as its replica"
             follow_leader
         fi
     fi
