@@ -24,6 +24,7 @@ from typing import Any
 from msgspec import Struct
 
 from kubelocal.loopback import free_host
+from kubelocal.node.process.keeper.family import start_ticks
 from redis_operator.redis.command import Command
 from redis_operator.redis.commands import ping
 from redis_operator.redis.connection import Address, Connection, Credentials, connect
@@ -131,7 +132,12 @@ class Server:
         prefix += _UNLIMITED
         with (self.directory / "server.log").open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                *prefix, *self.arguments(), stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log
+                *prefix,
+                *self.arguments(),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
             )
         await self._wait_answering()
         return self
@@ -175,8 +181,26 @@ class Server:
         await self._end(signal.SIGTERM)
 
     async def kill(self) -> None:
-        """End the server at once (SIGKILL) and wait for it."""
+        """End the server at once (SIGKILL), with what it forked to write its files, and wait."""
+        forked = self._forked()
         await self._end(signal.SIGKILL)
+        if forked:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
+        async with asyncio.timeout(60):
+            for pid in forked:
+                while start_ticks(pid) is not None:  # noqa: ASYNC110 - a grandchild: no event
+                    await asyncio.sleep(0.005)
+
+    def _forked(self) -> list[int]:
+        """The processes that the server forked to write its files."""
+        if not self.is_running:
+            return []
+        try:
+            found = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text()
+        except OSError:  # it ended meanwhile
+            return []
+        return [int(pid) for pid in found.split()]
 
     async def _end(self, number: signal.Signals) -> None:
         if self._process is None:
