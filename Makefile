@@ -67,7 +67,7 @@ contract: $(STAMP) ## contract suites: the embedded API server (or KUBECONFIG=..
 e2e: $(STAMP) ## databases end to end: on local mode, or on KUBECONFIG=...
 	$(PYTHON) -m pytest -q -m "e2e and not campaign" --timeout 300 $(E2E)
 
-seeds: $(STAMP) ## histories no run had before: 400 trials, a crash in each scenario, ten minutes of trouble (SEED=...)
+seeds: $(STAMP) ## all cases of the tests that draw some of theirs (SEED=...)
 	HISTORIES=all $(PYTHON) -m pytest -q -n 2 --dist load --timeout 900 $$(grep -rl "^from support.histories import" tests)
 
 explore: $(STAMP) ## properties with examples that no run had before
