@@ -110,6 +110,11 @@ ROLL: dict[str, Row] = {
         "blocked: does not start",
     ),
     "an old replica is not ready": (m.but(rolled(), "1-1", pod_ready=False), {}, "DeletePod 1-1"),
+    "an old replica is not ready, and writes its append-only file": (
+        m.but(rolled(), "1-1", pod_ready=False, saving=True),
+        {},
+        "blocked: is not ready",
+    ),
     "an old replica is not ready, and its primary is silent": (
         m.silent(m.but(rolled(), "1-1", pod_ready=False, keys=5), "1-0"),
         {},
