@@ -113,13 +113,16 @@ class Memories:
         known = self._followed_specs.get(key)
         return known if known is not None and known[0].metadata.uid == uid else None
 
-    def attempted(self, key: Key, observed: Observed, plan: Plan) -> None:
+    def attempted(
+        self, key: Key, observed: Observed, plan: Plan, outcomes: tuple[StepOutcome, ...]
+    ) -> None:
         """Remember that a plan was carried out, as long as the observed state is the same."""
-        now = essence(observed)
-        seen, attempts = self._attempts.get(key, (now, ()))
+        seen, attempts = self._attempts.get(key, (None, ()))
+        now = essence(observed, seen)
         if seen != now:
             attempts = ()
-        self._attempts[key] = (now, after_attempt(attempts, plan, self._clock()))
+        errors = tuple(outcome.error for outcome in outcomes if not outcome.done)
+        self._attempts[key] = (now, after_attempt(attempts, plan, self._clock(), errors))
         known = self._waits.get(key)
         if known is None or known[0] != plan.blocked:
             self._waits[key] = (plan.blocked, self._clock())
