@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from kubecontroller.client import BUILT_IN_KINDS
 from kubecontroller.client.errors import Forbidden
 from kubecontroller.client.meta import Manifest
 from kubecontroller.client.request import Request, Response
 from kubecontroller.client.transport import Transport
+from kubelocal.controllers.engine.caches import BUILT_IN_KINDS
 from redis_operator.operator.wanted import PRIMARY_ANNOTATION
 from redis_operator.operator.world import REDIS_VERSIONS
 from redis_testing.simulation.scenarios import formed, mine, primary, replica
