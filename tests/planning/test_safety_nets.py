@@ -18,7 +18,7 @@ from redis_operator.planning.at import at
 from redis_operator.planning.cluster.actions import Failover, ResetEmptyNode
 from redis_operator.planning.observed import Observed, PodPhase
 from redis_operator.planning.plan import plan
-from redis_operator.planning.repeats import Attempt, after_attempt, essence
+from redis_operator.planning.repeats import Attempt, after_attempt, essence, still_failing
 from redis_operator.planning.reporting.announcements import announcements
 from redis_operator.planning.reporting.context import Context
 from redis_operator.planning.reporting.status import status
@@ -173,6 +173,22 @@ def test_what_needs_a_moment_may_be_repeated_within_it() -> None:
     advice = plan(WANTED, replace(observed, attempts=attempts), now + 0.02)
     assert not advice.stages
     assert "no effect (ERR Unknown node)" in advice.stalled
+
+
+def test_steps_that_keep_failing_are_tried_once_after_each_change() -> None:
+    observed = _outdated().observe()
+    attempts: tuple[Attempt, ...] = ()
+    for now in range(7):
+        advice = plan(WANTED, observed, LATER)
+        attempts = after_attempt(attempts, advice, LATER + now, ("ERR",))
+    kept = still_failing(attempts, LATER + 7)
+    advice = plan(WANTED, replace(observed, attempts=kept), LATER + 8)
+    assert advice.stages, "what changed may be what they need"
+    assert advice.stalled
+    kept = after_attempt(kept, advice, LATER + 8, ("ERR",))
+    assert not plan(WANTED, replace(observed, attempts=kept), LATER + 8.5).stages
+    assert still_failing(after_attempt(attempts, advice, LATER + 8), LATER + 9) == ()
+    assert still_failing(attempts, LATER + 1000) == ()
 
 
 def test_a_database_at_rest_is_the_same_in_every_observation() -> None:

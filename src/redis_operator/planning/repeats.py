@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from .actions import Action, ConfigSet, DeletePod, LabelPod, LabelRole
+from .actions import Action, DeletePod, LabelPod, LabelRole
 from .advice import Plan
 from .cluster.actions import AssignSlots, Failover
 from .clusters import ClusterView, Counted, NotCounted, NotWeighed
@@ -17,7 +17,7 @@ from .observed import Attempt, Node, Observed, Replication, Seen, SentinelNode, 
 from .sources import SourceNode, SourceSeen
 from .traffic import Traffic
 
-__all__ = ["Attempt", "after_attempt", "essence", "held_back", "refused_settings"]
+__all__ = ["Attempt", "after_attempt", "essence", "held_back", "last_error", "still_failing"]
 
 _TIMES = 5
 _APART_SECONDS = 1.0
@@ -61,10 +61,23 @@ def after_attempt(
     return (*others, last)
 
 
-def refused_settings(observed: Observed) -> str:
-    """Why settings were refused when they were last tried, while nothing has changed; or empty."""
-    errors = (a.error for a in observed.attempts if any(isinstance(s, ConfigSet) for s in a.steps))
-    return next(filter(None, errors), "")
+def still_failing(attempts: tuple[Attempt, ...], now: float) -> tuple[Attempt, ...]:
+    """What is remembered of attempts when the observed state has changed.
+
+    Steps that failed again and again are tried once, and not five times after each change: other
+    changes would hardly go on.
+    """
+    return tuple(
+        replace(attempt, times=_TIMES)
+        for attempt in attempts
+        if attempt.error and attempt.times >= _TIMES and now - attempt.at < 2 * _LONGEST
+    )
+
+
+def last_error(plan: Plan, observed: Observed) -> str:
+    """Why the steps of a plan failed when they were last tried; empty if they did not."""
+    steps = _signature(plan)
+    return next((attempt.error for attempt in observed.attempts if attempt.steps == steps), "")
 
 
 def _signature(plan: Plan) -> tuple[Action, ...]:

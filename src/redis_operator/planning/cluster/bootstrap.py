@@ -76,6 +76,7 @@ def _limitation(situation: Situation) -> tuple[str, ...]:
     reasons += [f"shard {shard} has no pod yet" for shard in situation.missing_shards]
     if situation.duplicate_ids:
         reasons.append("two pods have one node id")
+    reasons += [f"{n.pod.name} is still loading its data" for n in situation.seen if n.loading]
     reasons += [f"keys on {node.pod.name} are not counted yet" for node in situation.uncounted]
     reasons += [
         f"{node.pod.name} holds {node.keys} keys and owns no slots: they must find an owner first"

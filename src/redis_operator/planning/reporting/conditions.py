@@ -14,7 +14,7 @@ from ..common.configure import configure
 from ..common.fill import unfilled
 from ..copies import Copy
 from ..observed import Observed, Unreachable
-from ..repeats import refused_settings
+from ..repeats import last_error
 from ..topology import Topology
 from .context import Context
 from .degradations import Degradation, degradations
@@ -203,7 +203,7 @@ def _config_applied(situation: Topology, plan: Plan, context: Context) -> Condit
         text = "every server has the settings of the spec"
         return Condition(type="ConfigApplied", status="True", reason="Applied", message=text)
     failed = context.failures and any(isinstance(step, ConfigSet) for step in plan.steps)
-    refusal = refused_settings(situation.observed)
+    refusal = last_error(open_, situation.observed)
     if failed or refusal:
         text = "; ".join(dict.fromkeys(context.failures)) if failed else refusal
         return Condition(type="ConfigApplied", status="False", reason="Refused", message=text)
