@@ -18,7 +18,7 @@ from redis_operator.planning.at import at
 from redis_operator.planning.cluster.actions import Failover, ResetEmptyNode
 from redis_operator.planning.observed import Observed, PodPhase
 from redis_operator.planning.plan import plan
-from redis_operator.planning.repeats import Attempt, after_attempt
+from redis_operator.planning.repeats import Attempt, after_attempt, essence, still_failing
 from redis_operator.planning.reporting.announcements import announcements
 from redis_operator.planning.reporting.context import Context
 from redis_operator.planning.reporting.status import status
@@ -156,6 +156,71 @@ def test_steps_without_effect_are_blocked_after_five_times_and_tried_ever_more_r
     assert gaps[4:] == sorted(gaps[4:])
     assert gaps[-1] > 60
     assert len(tried) < 15
+
+
+def test_what_needs_a_moment_may_be_repeated_within_it() -> None:
+    """As CLUSTER REPLICATE, which is refused until a handshake is over."""
+    observed = _outdated().observe()
+    attempts: tuple[Attempt, ...] = ()
+    for tick in range(200):
+        now = LATER + tick / 50
+        advice = plan(WANTED, replace(observed, attempts=attempts), now)
+        assert advice.stages
+        attempts = after_attempt(attempts, advice, now, ("ERR Unknown node",))
+    now = LATER + 4
+    advice = plan(WANTED, replace(observed, attempts=attempts), now)
+    attempts = after_attempt(attempts, advice, now, ("ERR Unknown node",))
+    advice = plan(WANTED, replace(observed, attempts=attempts), now + 0.02)
+    assert not advice.stages
+    assert "no effect (ERR Unknown node)" in advice.stalled
+
+
+def test_steps_that_keep_failing_are_tried_once_after_each_change() -> None:
+    observed = _outdated().observe()
+    attempts: tuple[Attempt, ...] = ()
+    for now in range(7):
+        advice = plan(WANTED, observed, LATER)
+        attempts = after_attempt(attempts, advice, LATER + now, ("ERR",))
+    kept = still_failing(attempts, LATER + 7)
+    advice = plan(WANTED, replace(observed, attempts=kept), LATER + 8)
+    assert advice.stages, "what changed may be what they need"
+    assert advice.stalled
+    kept = after_attempt(kept, advice, LATER + 8, ("ERR",))
+    assert not plan(WANTED, replace(observed, attempts=kept), LATER + 8.5).stages
+    assert still_failing(after_attempt(attempts, advice, LATER + 8), LATER + 9) == ()
+    assert still_failing(attempts, LATER + 1000) == ()
+
+
+def test_a_database_at_rest_is_the_same_in_every_observation() -> None:
+    """Else no attempt would ever count as one without effect."""
+    database = whole_database()
+    database.count_strays_on = tuple(node.pod.name for node in database.observe().seen)
+    counted = database.observe()
+    database.count_strays_on = ()
+    database.advance(0.7)
+    later = database.observe()
+    assert [n.started_at for n in later.seen] != [n.started_at for n in counted.seen]
+    assert [n.stranded for n in later.seen] != [n.stranded for n in counted.seen]
+    first = essence(counted)
+    assert essence(later, first) == first
+
+
+def test_a_problem_is_named_though_steps_have_no_effect() -> None:
+    database = _outdated()
+    observed = database.observe()
+    attempts: tuple[Attempt, ...] = ()
+    for now in range(5):
+        advice = plan(WANTED, replace(observed, attempts=attempts), LATER + now)
+        attempts = after_attempt(attempts, advice, LATER + now)
+    refused = replace(observed.workloads[0], trouble="exceeded quota")
+    observed = replace(observed, workloads=(refused, *observed.workloads[1:]), attempts=attempts)
+    advice = plan(WANTED, observed, LATER + 4.2)
+    context = Context(previous=RedisStatus(), generation=1, now="2030-01-01T00:00:00Z", binding="c")
+    found = status(WANTED, observed, advice, context)
+    degraded = next(c for c in found.conditions if c.type == "Degraded")
+    assert degraded.reason == "PodsRefused"
+    assert "exceeded quota" in degraded.message
+    assert "no effect" in degraded.message
 
 
 def test_other_steps_than_those_without_effect_are_not_held_back() -> None:

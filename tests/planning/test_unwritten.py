@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from planning import moments as m
+from redis_operator.planning.actions import ScaleWorkload
 from redis_operator.planning.advice import PlanPhase, Switchover
 from redis_operator.planning.observed import Observed
 from redis_operator.planning.plan import plan
+from redis_operator.planning.repeats import after_attempt
 
 W = m.whole()
 WHY = "the API server has not responded yet about its objects"
@@ -31,6 +34,44 @@ def test_a_change_waits_for_its_objects_and_says_so(name: str) -> None:
     later = plan(m.wanted(**wishes, unwritten=WHY), observed, m.NOW)
     assert later.stages == ()
     assert f"rule {rule} waits: {WHY}" in later.blocked
+
+
+SLEEPS: dict[str, tuple[int, ...]] = {"all sleep": (0, 0, 0), "one shard sleeps": (0, 2, 2)}
+
+
+@pytest.mark.parametrize("name", SLEEPS)
+@pytest.mark.parametrize("start_empty", [False, True])
+def test_data_on_volumes_are_not_lost_while_their_pods_cannot_be_started_yet(
+    name: str, *, start_empty: bool
+) -> None:
+    """After a hibernation, or when a person scaled StatefulSets down."""
+    sizes = SLEEPS[name]
+    whole = W
+    asleep = [shard for shard, pods in enumerate(sizes) if not pods]
+    gone = [node for node in whole.seen if node.pod.shard in asleep]
+    observed = replace(
+        whole,
+        nodes=tuple(node for node in whole.nodes if node not in gone),
+        workloads=tuple(
+            replace(found, pods=pods) for found, pods in zip(whole.workloads, sizes, strict=True)
+        ),
+    )
+    for node in gone:
+        observed = m.viewed(observed, node.id, connected=False)
+    wanted = m.wanted(start_empty=start_empty)
+    assert [type(step) for step in plan(wanted, observed, m.NOW).steps] == [ScaleWorkload] * len(
+        asleep
+    )
+    late = plan(replace(wanted, unwritten="the API does not respond"), observed, m.NOW)
+    for now in range(5):
+        tried = plan(wanted, observed, m.NOW + now)
+        errors = ("a webhook does not respond",)
+        attempts = after_attempt(observed.attempts, tried, m.NOW + now, errors)
+        observed = replace(observed, attempts=attempts)
+    for found in (late, plan(wanted, observed, m.NOW + 4.5)):
+        assert found.losses == ()
+        assert found.steps == ()
+        assert not any("this is a bug" in reason for reason in found.blocked)
 
 
 def test_no_rule_after_hibernation_speaks_while_it_waits() -> None:

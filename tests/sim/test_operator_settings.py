@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -11,10 +13,11 @@ from kubecontroller.client.errors import Forbidden
 from kubecontroller.client.meta import Manifest
 from kubecontroller.client.request import Request, Response
 from kubecontroller.client.transport import Transport
+from kubelocal.controllers.engine.caches import BUILT_IN_KINDS
 from redis_operator.operator.wanted import PRIMARY_ANNOTATION
 from redis_operator.operator.world import REDIS_VERSIONS
 from redis_testing.simulation.scenarios import formed, mine, primary, replica
-from redis_testing.simulation.system import DATABASE, Simulation, database, simulate
+from redis_testing.simulation.system import DATABASE, NAMESPACE, Simulation, database, simulate
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -108,6 +111,50 @@ def test_a_value_that_servers_refuse_stops_none_of_them_from_starting() -> None:
         assert by_type["Ready"]["status"] == "False"
 
     simulate(run)
+
+
+async def warnings(simulation: Simulation) -> list[str]:
+    """Return the reason of each Warning about the database, as often as it was sent."""
+    page = await simulation.client.list(BUILT_IN_KINDS["events"], namespace=NAMESPACE)
+    all_of_them: list[Any] = list(page.items)
+    about = [
+        e for e in all_of_them if (e.get("regarding") or e["involvedObject"])["kind"] == "Redis"
+    ]
+    found = [e for e in about if e["type"] == "Warning"]
+    return sorted(e["reason"] for e in found for _ in range(e.get("count") or 1))
+
+
+def test_a_value_that_servers_refuse_is_tried_ever_more_rarely_and_stops_no_other_change(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, logger="redis_operator.operator.act")
+
+    async def run(simulation: Simulation) -> None:
+        simulation.start_operator()
+        await simulation.until_ready()
+        await simulation.change(config={"proc-title-template": ""}, shards=4)
+        await asyncio.sleep(120.0)
+        found = await simulation.redis()
+        by_type = conditions(found)
+        assert (by_type["ConfigApplied"]["status"], by_type["ConfigApplied"]["reason"]) == (
+            "False",
+            "Refused",
+        )
+        assert by_type["Degraded"]["reason"] == "NoEffect"
+        for kind in ("ConfigApplied", "Degraded"):
+            assert "refuses proc-title-template" in by_type[kind]["message"]
+        assert sum(bool(server.me.slots) for server in mine(simulation) if server.is_primary) == 4
+        sent = await warnings(simulation)
+        assert sent.count("NoEffect") == 1
+        assert len(sent) < 12
+        caplog.clear()
+        await asyncio.sleep(120.0)
+        assert [record.message for record in caplog.records].count("not done") < 5
+        assert await warnings(simulation) == sent
+        await simulation.change(config=None)
+        await simulation.until_ready()
+
+    simulate(run, snapshot=formed(database()))
 
 
 def test_servers_are_repaired_although_their_version_left_the_catalog() -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
+
+import pytest
 
 from kubecontroller.testing.faults import FaultyTransport, Seeded, StreamFault
 from redis_testing.simulation.scenarios import formed
@@ -32,3 +35,38 @@ def test_a_new_template_is_not_ready_before_its_pods_are_though_watches_are_late
             assert server.config.get("tcp-backlog") == "600", (server.name, found["status"])
 
     simulate(scenario, seed=5, snapshot=formed(database()))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"config": {"tcp-backlog": "600"}},
+        {"pod": {"labels": {"team": "a"}}},
+        {"service": {"annotations": {"team": "a"}}},
+    ],
+    ids=str,
+)
+def test_a_spec_that_is_changed_while_the_database_is_paused_is_not_in_place(
+    change: dict[str, Any],
+) -> None:
+    async def scenario(simulation: Simulation) -> None:
+        simulation.start_operator()
+        await simulation.until_ready()
+        await simulation.change(paused=True)
+        await asyncio.sleep(20.0)
+        found = await simulation.redis()
+        assert _ready_at(found) == found["metadata"]["generation"], "nothing else was asked for"
+        await simulation.change(**change)
+        await asyncio.sleep(20.0)
+        found = await simulation.redis()
+        assert found["status"]["observedGeneration"] == found["metadata"]["generation"]
+        assert not _ready_at(found)
+        assert found["status"]["phase"] == "Updating"
+        assert (
+            f"changes of spec.{next(iter(change))} are not carried out"
+            in (found["status"]["message"])
+        )
+        await simulation.change(paused=False)
+        await simulation.until_ready()
+
+    simulate(scenario, snapshot=formed(database()))

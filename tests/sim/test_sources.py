@@ -78,6 +78,26 @@ def test_volumes_with_data_of_their_own_are_never_emptied_for_a_server_elsewhere
     simulate(scenario, snapshot=formed(kept()))
 
 
+def test_a_setting_that_servers_refuse_does_not_end_a_copy() -> None:
+    """Steps without effect are held back; that leaves no turn to rules that choose a primary."""
+
+    async def scenario(simulation: Simulation) -> None:
+        simulation.start_operator()
+        elsewhere(simulation)
+        write(simulation)
+        source = await source_of(simulation)
+        await simulation.apply(failover(bootstrap=source, config={"proc-title-template": ""}))
+        await asyncio.sleep(120.0)
+        assert not any(server.is_primary for server in servers(simulation))
+        await simulation.change(config=None)
+        await simulation.until(
+            lambda found: found["status"]["phase"] == "Following", within=60.0, what="following"
+        )
+        assert all(has_one(server) for server in servers(simulation))
+
+    simulate(scenario)
+
+
 def kept(**spec: Any) -> Manifest:
     return failover(deletion={"policy": "Retain"}, **spec)
 

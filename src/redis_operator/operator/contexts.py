@@ -78,7 +78,10 @@ def _opening(facts: Facts) -> RestoringStatus | None:
 
 
 def _generation(one: Pass) -> int:
-    """Return the generation that a status is about: the one whose objects are written."""
-    if one.wanted.unwritten:
+    """Return the generation that a status is about: the one whose objects are written.
+
+    That of a paused database, whose objects are not written, is not *Ready*.
+    """
+    if one.wanted.unwritten and not one.redis.spec.paused:
         return one.reported.observed_generation
     return one.redis.metadata.generation

@@ -27,7 +27,7 @@ from redis_operator.planning.clusters import ClusterFacts, Introduction, Moving,
 from redis_operator.planning.counting import StrayCount, after_look
 from redis_operator.planning.identity import NodeId
 from redis_operator.planning.observed import Attempt, Election, Led, Observed
-from redis_operator.planning.repeats import after_attempt, essence
+from redis_operator.planning.repeats import after_attempt, essence, still_failing
 from redis_operator.planning.reporting.degradations import Degradation
 from redis_operator.planning.reporting.resyncs import Resyncs
 from redis_operator.planning.reporting.resyncs import after_look as after_syncs
@@ -113,13 +113,16 @@ class Memories:
         known = self._followed_specs.get(key)
         return known if known is not None and known[0].metadata.uid == uid else None
 
-    def attempted(self, key: Key, observed: Observed, plan: Plan) -> None:
+    def attempted(
+        self, key: Key, observed: Observed, plan: Plan, outcomes: tuple[StepOutcome, ...]
+    ) -> None:
         """Remember that a plan was carried out, as long as the observed state is the same."""
-        now = essence(observed)
-        seen, attempts = self._attempts.get(key, (now, ()))
+        seen, attempts = self._attempts.get(key, (None, ()))
+        now = essence(observed, seen)
         if seen != now:
-            attempts = ()
-        self._attempts[key] = (now, after_attempt(attempts, plan, self._clock()))
+            attempts = still_failing(attempts, self._clock())
+        errors = tuple(outcome.error for outcome in outcomes if not outcome.done)
+        self._attempts[key] = (now, after_attempt(attempts, plan, self._clock(), errors))
         known = self._waits.get(key)
         if known is None or known[0] != plan.blocked:
             self._waits[key] = (plan.blocked, self._clock())

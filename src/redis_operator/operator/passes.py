@@ -120,9 +120,13 @@ class PassReader(Struct, frozen=True):
         Errors: `ChildError` and `KubeError` if it never was complete.
         """
         one = await self._read(key, raw)
-        if isinstance(one, NotFollowed) or one.redis.spec.paused:
+        if isinstance(one, NotFollowed):
             await self.background.stop(key)
             return one
+        if one.redis.spec.paused:
+            await self.background.stop(key)
+            changed = self.children.unrecorded(one.redis, one.facts)
+            return replace(one, wanted=replace(one.wanted, unwritten=changed))
         if one.reported.binding is None:
             await self._write(one)
             return one

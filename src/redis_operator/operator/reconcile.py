@@ -134,7 +134,7 @@ class Reconciler(Struct, frozen=True):
         one = await self.statuses.announce(one, observed, advice)
         advice = until_recorded(advice, one.reported)
         outcomes = await self.actor.carry_out(one, request, advice)
-        self.reader.memories.attempted(one.key, observed, advice)
+        self.reader.memories.attempted(one.key, observed, advice, outcomes)
         self.reader.memories.learn(one.key, observed, outcomes)
         one = await self.settler.settle(one, request, observed)
         unseen = self.reader.children.writes(one.redis) != written

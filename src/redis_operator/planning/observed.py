@@ -310,8 +310,9 @@ class Attempt(Struct, frozen=True):
     """Steps that were carried out, and how often in a row without any effect."""
 
     steps: tuple[object, ...]
-    times: int
-    at: float  # the last time
+    times: int = 0
+    at: float = 0.0  # the last time that was counted
+    error: str = ""  # why the last attempt failed; empty: it did not fail
 
 
 class Led(Struct, frozen=True):

@@ -42,17 +42,22 @@ def plan(wanted: Wanted, observed: Observed, now: float) -> Plan:
             break
     chosen = _in_context(situation, _merge(plans))
     if wanted.paused:
-        return _paused(chosen)
+        return _paused(wanted, chosen)
     return _with_companions(situation, mode.companions, chosen)
 
 
-def _paused(chosen: Plan) -> Plan:
-    """Hold back the steps of a paused database; its problems are reported all the same."""
-    if not chosen.stages and chosen.phase is PlanPhase.READY:
+def _paused(wanted: Wanted, chosen: Plan) -> Plan:
+    """Hold back the steps of a paused database; its problems are reported all the same.
+
+    A spec that was changed meanwhile has had no effect yet: pods match the objects of another one.
+    """
+    if not chosen.stages and chosen.phase is PlanPhase.READY and not wanted.unwritten:
         return chosen
     would = f" This would be done: {chosen.why}" if chosen.stages else ""
-    held = f"spec.paused is set: the operator reports and changes nothing.{would}"
-    return replace(chosen, stages=(), why="", held=held, count_strays_on=())
+    waits = f", and {wanted.unwritten}" if wanted.unwritten else ""
+    held = f"spec.paused is set: the operator reports and changes nothing{waits}.{would}"
+    phase = PlanPhase.UPDATING if chosen.phase is PlanPhase.READY else chosen.phase
+    return replace(chosen, stages=(), why="", held=held, phase=phase, count_strays_on=())
 
 
 def _after_its_objects(advice: Plan, wanted: Wanted) -> Plan:

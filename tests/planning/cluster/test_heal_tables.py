@@ -241,6 +241,11 @@ EMPTIED: dict[str, Row] = {
     "its replica is linked": (m.replicating(EMPTY, "0-1", link_up=True), {}, ""),
     "its clients emptied it": (m.replicating(EMPTY, "0-0", id=R0.replication.id), {}, ""),
     "it was promoted since": (m.replicating(EMPTY, "0-0", id2=R0.replication.id), {}, ""),
+    "its new replica has another shard's data": (
+        m.replicating(EMPTY, "0-1", id=P1.replication.id),
+        {},
+        "",
+    ),
     "nobody can vote": (m.silent(m.silent(EMPTY, "1-0"), "2-0"), {}, "blocked: no majority"),
 }
 

@@ -438,6 +438,7 @@ FOUND: dict[str, Row] = {
     "a pod is silent": (m.silent(NEW, "1-1"), {}, "blocked: db-1-1 does not respond"),
     "a pod is missing": (m.without(NEW, "1-1"), {}, "blocked: does not exist yet"),
     "two have one id": (m.but(NEW, "1-1", id=R2.id), {}, "blocked: one node id"),
+    "a replica loads": (m.but(NEW, "1-1", loading=True), {}, "blocked: db-1-1 is still loading"),
     "keys are not counted": (m.but(NEW, "1-0", stranded=NotCounted()), {}, "blocked: not counted"),
     "a server without slots has keys": (NEW, {}, "blocked: keys and owns no slots"),
     "keys of a free slot are somewhere": (

@@ -24,11 +24,13 @@ from redis_operator.planning.advice import Wanted
 from redis_operator.planning.at import at
 from redis_operator.planning.failover.actions import Follow, FollowSource, Promote
 from redis_operator.planning.failover.election import FRESH
+from redis_operator.planning.fence import Fence
 from redis_operator.planning.guards import breaches
 from redis_operator.planning.identity import NodeId
 from redis_operator.planning.modes import MODES, situation
 from redis_operator.planning.observed import Evidence, Observed, Replication, Seen
 from redis_operator.planning.plan import Plan, plan
+from redis_operator.planning.repeats import after_attempt
 from redis_operator.planning.reporting.context import Context
 from redis_operator.planning.reporting.status import status
 from redis_operator.planning.sources import ExternalSource, SourceNode, SourceSeen, SourceSilent
@@ -411,6 +413,46 @@ def test_one_server_in_memory_that_restarts_while_it_follows_has_lost_nothing() 
     found = plan(volatile, alone(fresh(0), recorded=((0, "another"),)), NOW)
     assert found.losses == ()
     assert Replication().follows == ""
+
+
+BEGUN = {
+    "no server follows yet": (replace(EMPTY, copied=PLACE), COPIES, "FollowSource"),
+    "others do not follow": (seen(down(0), fresh(1), fresh(2)), COPIES, "Follow"),
+    "one server": (alone(fresh(0)), FOLLOWS, "FollowSource"),
+    "one server, promoted in vain": (alone(copy(0)), ALONE, "Promote"),
+    "a setting of one server": (
+        alone(copy(0, config=(("maxmemory", "5"),))),
+        replace(FOLLOWS, config=(("maxmemory", "7"),)),
+        "ConfigSet",
+    ),
+    "a setting of three": (
+        seen(copy(0, config=(("maxmemory", "5"),)), copy(1, of(0)), copy(2, of(0))),
+        replace(COPIES, config=(("maxmemory", "7"),)),
+        "ConfigSet",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BEGUN)
+def test_a_copy_whose_steps_have_no_effect_gets_no_primary_from_another_rule(name: str) -> None:
+    observed, wanted, kind = BEGUN[name]
+    for now in (NOW - 4, NOW - 3, NOW - 2, NOW - 1, NOW):
+        found = plan(wanted, observed, now)
+        assert {type(step).__name__ for step in found.steps} - {"LabelRole", "Watch"} == {kind}
+        observed = replace(observed, attempts=after_attempt(observed.attempts, found, now))
+    assert steps(observed, wanted) == ()
+    assert "no effect" in blocked(observed, wanted)
+
+
+@pytest.mark.parametrize("wanted", [COPIES, PROMOTES, FOLLOWS, ALONE])
+def test_no_plan_ends_a_copy_that_nobody_gave_up(wanted: Wanted) -> None:
+    observed = (alone if wanted.mode is Mode.STANDALONE else seen)(copy(0))
+    step = Promote(node=at(copy(0)), follows=PLACE, fence=Fence.NEVER_LED)
+    for given_up, source, allowed in [(False, "", 0), (True, "", 1), (False, PLACE, 1)]:
+        decided = replace(wanted, source_given_up=given_up)
+        topology, guards = situation(decided, observed, NOW), MODES[wanted.mode].guards
+        ending = Plan(stages=((replace(step, source=source),),))
+        assert bool(breaches(topology, ending, guards)) is not bool(allowed)
 
 
 RESTORED = replace(WANTED, source=ExternalSource("old.example", 7000, backup="monday"))

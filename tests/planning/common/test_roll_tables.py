@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from planning import moments as m
 from planning.rows import Row, check, sizes, told
+from redis_operator.planning.actions import ScaleWorkload
 from redis_operator.planning.advice import PlanPhase
 from redis_operator.planning.cluster.leave import leave
 from redis_operator.planning.clusters import OpenSlot, SlotState
@@ -18,6 +19,7 @@ from redis_operator.planning.common.grow import grow
 from redis_operator.planning.common.hibernate import hibernate
 from redis_operator.planning.common.roll import roll
 from redis_operator.planning.observed import Observed, Volume
+from redis_operator.planning.plan import plan
 from redis_operator.redis.slots import NO_SLOTS, SlotSet
 
 W = m.whole()
@@ -110,6 +112,11 @@ ROLL: dict[str, Row] = {
         "blocked: does not start",
     ),
     "an old replica is not ready": (m.but(rolled(), "1-1", pod_ready=False), {}, "DeletePod 1-1"),
+    "an old replica is not ready, and writes its append-only file": (
+        m.but(rolled(), "1-1", pod_ready=False, saving=True),
+        {},
+        "blocked: is not ready",
+    ),
     "an old replica is not ready, and its primary is silent": (
         m.silent(m.but(rolled(), "1-1", pod_ready=False, keys=5), "1-0"),
         {},
@@ -240,6 +247,19 @@ HIBERNATE: dict[str, Row] = {
 @pytest.mark.parametrize("row", HIBERNATE.values(), ids=HIBERNATE)
 def test_all_pods_end_at_once_when_nothing_is_lost_by_it(row: Row) -> None:
     check(hibernate, row)
+
+
+def test_a_hibernation_that_waits_half_way_starts_no_pod_again() -> None:
+    asleep = replace(sizes(W, 0, 2, 2), nodes=tuple(n for n in W.nodes if n.pod.shard))
+    for pod in ("0-0", "0-1"):
+        asleep = m.viewed(asleep, m.server(W, pod).id, connected=False)
+    waiting = m.but(asleep, "1-1", saving=True)
+    for volatile in (False, True):
+        found = plan(m.wanted(hibernate=True, volatile=volatile), waiting, m.NOW)
+        assert not any(isinstance(step, ScaleWorkload) for step in found.steps)
+        assert any("hibernation waits: db-1-1" in reason for reason in found.blocked)
+    assert plan(m.wanted(), asleep, m.NOW).rule == "pods"
+    assert plan(m.wanted(hibernate=True), asleep, m.NOW).rule == "hibernate"
 
 
 # Settings

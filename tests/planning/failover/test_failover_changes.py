@@ -50,6 +50,16 @@ from redis_operator.planning.preconditions import ActionFacts, precondition
 OLD = replace(WHOLE, workloads=(replace(WORKLOAD, revision="r2"),))
 
 
+def test_an_old_replica_that_writes_its_append_only_file_is_waited_for() -> None:
+    copying = server(1, of(0), pod={"ready": False}, saving=True, link={"link_up": False})
+    workloads = (replace(WORKLOAD, revision="next"),)
+    found = plan(
+        WANTED, replace(made(server(0), copying, server(2, of(0))), workloads=workloads), NOW
+    )
+    assert not found.steps
+    assert not any("this is a bug" in reason for reason in found.blocked), found.blocked
+
+
 def test_a_roll_replaces_replicas_then_hands_over_then_the_old_primary() -> None:
     (first,) = steps(OLD)
     assert isinstance(first, DeletePod)

@@ -31,11 +31,26 @@ from redis_operator.planning.failover.topology import FailoverTopology
 from redis_operator.planning.fence import Fence
 from redis_operator.planning.identity import NodeId
 from redis_operator.planning.observed import Evidence, Led, Observed, Seen, Unreachable
+from redis_operator.planning.plan import plan
 from redis_operator.planning.sentinels import SentinelFlag
 
 O_DOWN = frozenset({SentinelFlag.O_DOWN})
 
 # By data
+
+
+def test_no_primary_is_chosen_before_servers_run_whose_volumes_may_have_more() -> None:
+    """A person scaled the StatefulSet down, and it cannot be scaled up again yet."""
+    link = {"link_up": False, "unlinked": True}
+    alone = server(0, "127.0.0.1:1", link=link, pod={"role_label": "replica"})
+    one = tuple(replace(found, pods=1) for found in WHOLE.workloads)
+    observed = replace(made(alone, sentinels=()), workloads=one)
+    waits = replace(WANTED, unwritten="the API server has not responded yet")
+    found = plan(waits, observed, NOW)
+    assert not any(isinstance(step, Promote) for step in found.steps)
+    assert any("db-1 does not run and has a volume" in reason for reason in found.blocked)
+    found = plan(replace(waits, volatile=True, persistent=False), observed, NOW)
+    assert any(isinstance(step, Promote) for step in found.steps)
 
 
 def test_a_server_with_one_key_holds_data() -> None:

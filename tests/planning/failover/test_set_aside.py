@@ -26,6 +26,7 @@ from redis_operator.planning.failover.set_aside import MARK
 from redis_operator.planning.failover.tails import tail
 from redis_operator.planning.observed import Seen
 from redis_operator.planning.plan import plan
+from redis_operator.planning.repeats import after_attempt
 from redis_operator.planning.sentinels import SentinelFlag
 
 
@@ -46,6 +47,25 @@ def test_its_files_are_put_aside_by_a_restart() -> None:
     assert (delete.pod, delete.expect_id) == ("db-1", "run-1")
     why = plan(WANTED, made(LEADS, second(), FOLLOWS), NOW).why
     assert "db-1 accepted 30 bytes of writes after offset 100 beside the primary db-0" in why
+
+
+def test_its_writes_are_not_dropped_while_its_restart_is_refused_or_has_no_effect() -> None:
+    observed = made(LEADS, second(), FOLLOWS)
+    for now in range(5):
+        found = plan(WANTED, observed, NOW + now)
+        assert [type(step) for step in found.steps] == [ConfigSet, DeletePod]
+        attempts = after_attempt(observed.attempts, found, NOW + now, ("the API is away",))
+        observed = replace(observed, attempts=attempts)
+    found = plan(WANTED, observed, NOW + 4.5)
+    assert not any(isinstance(step, Follow) for step in found.steps)
+    assert any("db-1 accepted 30 bytes" in reason for reason in found.blocked)
+
+
+def test_a_server_that_writes_its_append_only_file_is_restarted_afterwards() -> None:
+    found = plan(WANTED, made(LEADS, replace(second(), saving=True), FOLLOWS), NOW)
+    assert not any(isinstance(step, Follow | DeletePod) for step in found.steps)
+    assert not any("this is a bug" in reason for reason in found.blocked)
+    assert any("once its append-only file is written" in reason for reason in found.blocked)
 
 
 def test_without_volumes_what_is_dropped_is_told() -> None:

@@ -210,6 +210,22 @@ class Children:
             spec = None  # the annotation was edited
         return {**raw, "spec": spec}
 
+    def unrecorded(self, redis: Redis, facts: Facts) -> str:
+        """Name the fields of a spec that differ from those its objects were last made from.
+
+        Empty where there are none, or where it is not known. `spec.paused` has no objects.
+        """
+        found = self._config_map((redis.metadata.namespace, redis.metadata.name))
+        try:
+            text = found.metadata.annotation(names.SPEC_ANNOTATION)
+            before = replace(msgspec.json.decode(text, type=RedisSpec), paused=redis.spec.paused)
+        except (AttributeError, msgspec.DecodeError):
+            return ""  # there are no objects yet, or the annotation was edited
+        was, now = map(msgspec.to_builtins, (before, facts.becomes or redis.spec))
+        fields = sorted(name for name in was.keys() | now.keys() if was.get(name) != now.get(name))
+        changed = ", ".join(f"spec.{name}" for name in fields)
+        return f"changes of {changed} are not carried out" if changed else ""
+
     def recorded_mode(self, raw: Manifest) -> Mode | None:
         """Return the mode in which a database was last reconciled, if one is recorded."""
         try:

@@ -72,10 +72,12 @@ def _limitation(situation: Situation) -> tuple[str, ...]:
         f"{node.pod.name} does not respond: {node.pod.waiting or node.error}"
         for node in situation.unreachable
     ]
-    reasons += [f"{pod} does not exist yet" for pod in situation.missing_pods]
+    missing = (*situation.missing_pods, *situation.sleeping_pods)
+    reasons += [f"{pod} does not exist yet" for pod in missing]
     reasons += [f"shard {shard} has no pod yet" for shard in situation.missing_shards]
     if situation.duplicate_ids:
         reasons.append("two pods have one node id")
+    reasons += [f"{n.pod.name} is still loading its data" for n in situation.seen if n.loading]
     reasons += [f"keys on {node.pod.name} are not counted yet" for node in situation.uncounted]
     reasons += [
         f"{node.pod.name} holds {node.keys} keys and owns no slots: they must find an owner first"

@@ -16,12 +16,18 @@ def empty_primary(situation: Situation) -> Plan | None:
     """Promote the replica that still holds the data, before it syncs with the empty primary.
 
     The boot script prevents this (I9); this rule is the second safeguard. A primary that was
-    emptied by its clients has the same replication history as its replicas and is left alone.
+    emptied by its clients has the same replication history as its replicas and is left alone. So
+    is one whose new replica still has the data of another shard.
     """
     for node in situation.voters:
         if node.keys or node.loading:
             continue
-        holders = [r for r in situation.replicas_of(node.id) if _still_full(r, node)]
+        others = {n.replication.id for n in situation.voters if n.id != node.id}
+        holders = [
+            replica
+            for replica in situation.replicas_of(node.id)
+            if _still_full(replica, node) and replica.replication.id not in others
+        ]
         if not holders:
             continue
         if not situation.has_majority:

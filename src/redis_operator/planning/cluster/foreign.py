@@ -23,7 +23,7 @@ def foreign(situation: Situation) -> Plan | None:
     One at the address of a pod that was there a moment ago is that pod, which was removed: no other
     database is involved. I3, I11
     """
-    if situation.unidentified or situation.missing_pods:
+    if situation.unidentified or situation.possible_owners:
         return None  # one of them may be the node that is not recognised
     addresses = {node.pod.ip for node in situation.observed.nodes if node.pod.ip}
     steps: list[Action] = []

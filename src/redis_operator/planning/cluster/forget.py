@@ -24,7 +24,7 @@ def forget(situation: Situation) -> Plan | None:
     by an epoch that no other server has: it learns the truth only once it forgets that one. I3,
     I11, CL-10, CL-11, CL-32
     """
-    if situation.unidentified or situation.missing_pods or situation.missing_shards:
+    if situation.unidentified or situation.possible_owners or situation.missing_shards:
         return None
     served = NO_SLOTS
     for voter in situation.voters:

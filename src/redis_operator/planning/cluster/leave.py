@@ -46,7 +46,7 @@ def leave(situation: Situation) -> Plan | None:
 
 def _limitations(situation: Situation, shard: int) -> list[str]:
     reasons: list[str] = []
-    if situation.unidentified or situation.missing_pods:
+    if situation.unidentified or situation.possible_owners:
         reasons.append("a pod does not respond and may hold its data")
     reasons += situation.unfinished_moves[:1]
     saving = unsaved(situation, shard)

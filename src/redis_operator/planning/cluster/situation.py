@@ -85,6 +85,27 @@ class Situation(Topology):
         return tuple(name for name in names if name not in present)
 
     @cached_property
+    def sleeping_pods(self) -> tuple[str, ...]:
+        """Pods that the spec wants and no StatefulSet has: their volumes may hold the data.
+
+        After a hibernation, or when a person scaled a StatefulSet or deleted it, until the rule
+        `pods` could scale it up.
+        """
+        if self.wanted.volatile:
+            return ()
+        present = {node.pod.name for node in self.observed.nodes}
+        sizes = dict.fromkeys(range(self.wanted.shards), 0)
+        for workload in self.observed.workloads:
+            if not workload.deleting and (workload.shard in sizes or not workload.pods):
+                sizes[workload.shard] = workload.pods
+        names = (
+            f"{self.wanted.name}-{shard}-{ordinal}"
+            for shard, pods in sorted(sizes.items())
+            for ordinal in range(pods, self.wanted.pods_per_shard)
+        )
+        return tuple(name for name in names if name not in present)
+
+    @cached_property
     def missing_shards(self) -> tuple[int, ...]:
         """Wanted shards that have no pod at all."""
         present = {node.pod.shard for node in self.observed.nodes}
@@ -258,7 +279,7 @@ class Situation(Topology):
         """
         volatile = self.wanted.volatile
         away = [n.pod.name for n in self.unidentified if not (volatile and n.dead)]
-        return (*away, *self.missing_pods)
+        return (*away, *self.missing_pods, *self.sleeping_pods)
 
     @cached_property
     def possible_holders(self) -> tuple[str, ...]:
@@ -270,6 +291,7 @@ class Situation(Topology):
         away = [n for n in self.unreachable if not (volatile and n.dead)]
         reasons = [f"{n.pod.name} does not respond: {n.pod.waiting or n.error}" for n in away]
         reasons += [f"{pod} does not exist yet" for pod in self.missing_pods]
+        reasons += [f"{pod} does not run and has a volume" for pod in self.sleeping_pods]
         reasons += [f"{n.pod.name} is still loading its data" for n in self.seen if n.loading]
         if self.duplicate_ids:
             reasons.append("two pods have one node id")

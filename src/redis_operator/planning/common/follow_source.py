@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from ..advice import ACCEPT_LOSS, Plan, PlanPhase
 from ..at import at
 from ..copies import Hindrance, address, behind, hindrance, is_linked, unrecordable
@@ -27,9 +29,18 @@ def follow_source(topology: OneGroup) -> Plan | None:
 
     Meanwhile only changes that need no restart are made. A database that has data of its own is
     never made to follow a source: it reports that, and continues.
+
+    No later rule may act on a copy, also while these steps have no effect: it would choose a
+    primary, and the copy would end with what has arrived.
     """
     if not topology.is_copy:
         return _too_late(topology)
+    advice = _copying(topology)
+    return replace(advice, final=True) if advice is not None else None
+
+
+def _copying(topology: OneGroup) -> Plan | None:
+    """Record, follow, or promote; None: a person gave up what has not arrived."""
     if topology.wanted.source is None:
         return _promotion(topology)
     if not topology.observed.copied:
@@ -64,7 +75,7 @@ def _too_late(topology: OneGroup) -> Plan | None:
 def _wait(topology: OneGroup, reason: str, again: float = _RECORD_SECONDS) -> Plan:
     message = topology.copy.message if topology.copy is not None else ""
     texts = tuple(text for text in dict.fromkeys((reason, message)) if text)
-    return Plan(rule=_RULE, blocked=texts, phase=PlanPhase.FOLLOWING, final=True, again_after=again)
+    return Plan(rule=_RULE, blocked=texts, phase=PlanPhase.FOLLOWING, again_after=again)
 
 
 def _following(topology: OneGroup) -> Plan | None:
@@ -143,7 +154,6 @@ def _promotion(topology: OneGroup) -> Plan | None:
             rule=_RULE,
             blocked=(message,),
             phase=PlanPhase.FOLLOWING,
-            final=True,
             again_after=_SOON_SECONDS,
         )
     link, source = head.replication, topology.wanted.source
@@ -202,8 +212,11 @@ def _why(found: Hindrance | None) -> str:
 # What no plan may do
 
 
-def breaches(topology: OneGroup, step: FollowSource) -> list[str]:
-    """Why a server may not drop its data to follow a source. I1"""
+def breaches(topology: OneGroup, step: FollowSource | Promote) -> list[str]:
+    """Why a server may not drop its data to follow a source, or stop following it. I1"""
+    if isinstance(step, Promote):
+        unasked = topology.is_copy and not step.source and not topology.wanted.source_given_up
+        return [f"I1: {step.node.pod} has only what arrived of {topology.source}"] * unasked
     node = topology.by_id.get(step.node.id)
     if node is None:
         return [f"I2: {step.node.pod} was not observed"]

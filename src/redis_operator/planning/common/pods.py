@@ -13,13 +13,14 @@ def pods(situation: Topology) -> Plan | None:
     """Scale up workloads with too few pods: after hibernation, and when replicas are added.
 
     A leaving shard that was hibernated is scaled up too: the slots that it owns must be moved
-    first.
+    first. One without pods stays so while the others have yet to end for a hibernation.
     """
     want = situation.wanted.pods_per_shard
     few = [
         w
         for w in situation.observed.workloads
         if (w.shard < situation.wanted.shards or not w.pods) and w.pods < want and not w.deleting
+        if w.pods or not situation.wanted.hibernate
     ]
     if not few:
         return None

@@ -78,12 +78,17 @@ def _refused_writes(situation: Topology) -> str:
 
 
 def is_stuck(situation: Topology, node: Node) -> bool:
-    """Whether a pod serves no client and its data is not needed: the new revision may fix it."""
+    """Whether a pod serves no client and its data is not needed: the new revision may fix it.
+
+    One that writes its append-only file runs: it has just copied all data of its primary.
+    """
     if isinstance(node, Unreachable):
         return node.dead
     if node.role is Role.REPLICA and node.keys > 0 and situation.leader(node.pod.shard) is None:
         return False  # it may have data that its primary, which does not respond, has lost
-    return not node.pod.ready and not situation.holds_data(node) and not situation.unfinished_moves
+    if node.saving or situation.holds_data(node):
+        return False
+    return not node.pod.ready and not situation.unfinished_moves
 
 
 def _unproven(situation: Topology) -> bool:

@@ -32,10 +32,11 @@ def follow(topology: FailoverTopology) -> Plan | None:
     phase = PlanPhase.HEALING if topology.observed.formed else PlanPhase.CREATING
     if topology.election:
         return Plan(rule="follow", blocked=(topology.election,), phase=phase, again_after=0.2)
-    reasons = tuple(reason for node in apart if (reason := limitation(node, primary)))
-    steps = tuple(
-        topology.follow_step(node, primary) for node in apart if not limitation(node, primary)
-    )
+    limits = {
+        node.id: limitation(node, primary) or _kept_first(topology, node, primary) for node in apart
+    }
+    reasons = tuple(filter(None, limits.values()))
+    steps = tuple(topology.follow_step(node, primary) for node in apart if not limits[node.id])
     names = ", ".join(node.pod.name for node in apart)
     dropped = [f"{n.pod.name} drops {lost}" for n in apart if (lost := tail(n, primary))]
     return Plan(
@@ -51,6 +52,17 @@ def follow(topology: FailoverTopology) -> Plan | None:
 def _has_just_started(node: Seen) -> bool:
     """Whether a server has not followed a primary since it started: it is part of a change."""
     return not node.is_primary and node.replication.unlinked
+
+
+def _kept_first(topology: FailoverTopology, node: Seen, primary: Seen) -> str | None:
+    """Why a second primary waits: the rule `set_aside` keeps its writes first, or None. I1
+
+    Its restart may be refused for now, and then this rule is asked.
+    """
+    lost = tail(node, primary) if topology.wanted.persistent else ""
+    if not lost:
+        return None
+    return f"{node.pod.name} accepted {lost} and follows {primary.pod.name} once they are kept"
 
 
 def limitation(node: Seen, primary: Seen) -> str | None:

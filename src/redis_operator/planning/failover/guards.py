@@ -21,7 +21,7 @@ def _of_step(topology: FailoverTopology, step: Action) -> list[str]:
     """Return every way in which one step would break an invariant."""
     match step:
         case Promote():
-            found = _promotion(topology, step.node, step.source)
+            found = _promotion(topology, step.node, step.source) or breaches(topology, step)
             return found or _unfenced(topology, step)
         case Elect():
             return _promotion(topology, step.node)

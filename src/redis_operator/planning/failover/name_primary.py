@@ -182,6 +182,10 @@ def _absent(topology: FailoverTopology) -> str:
         return f"{topology.missing_pods[0]} does not exist yet"
     for node in topology.unreachable:
         return f"{node.pod.name} does not respond: {node.pod.waiting or node.error}"
+    servers = topology.workload(0)
+    count = servers.pods if servers is not None and not servers.deleting else 0
+    if count < topology.wanted.pods_per_shard and not topology.wanted.volatile:
+        return f"{topology.wanted.name}-{count} does not run and has a volume"
     return ""
 
 

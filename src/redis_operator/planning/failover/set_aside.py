@@ -40,6 +40,11 @@ def set_aside(topology: FailoverTopology) -> Plan | None:
         if followers:
             steps = tuple(topology.follow_step(other, primary) for other in followers)
             return Plan(rule="set_aside", why=why, stages=(steps,), phase=PlanPhase.HEALING)
+        if node.saving:
+            waits = f"{why}; it is restarted once its append-only file is written"
+            return Plan(
+                rule="set_aside", blocked=(waits,), phase=PlanPhase.HEALING, again_after=1.0
+            )
         return _restart(node, f"{why}; it is restarted and keeps its files aside")
     return None
 

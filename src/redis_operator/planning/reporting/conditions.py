@@ -14,9 +14,10 @@ from ..common.configure import configure
 from ..common.fill import unfilled
 from ..copies import Copy
 from ..observed import Observed, Unreachable
+from ..repeats import last_error
 from ..topology import Topology
 from .context import Context
-from .degradations import degradations
+from .degradations import Degradation, degradations
 from .inventory import is_going, is_replaced, is_waking, numbers
 from .losses import explain
 
@@ -120,8 +121,6 @@ def _degraded(situation: Topology, plan: Plan, context: Context) -> Condition:
     if plan.losses:
         text = explain(situation.wanted, plan)
         return Condition(type="Degraded", status="True", reason="DataLost", message=text)
-    if plan.stalled:
-        return Condition(type="Degraded", status="True", reason="NoEffect", message=plan.stalled)
     formed = situation.observed.formed
     # A change reports what it waits for as progress: nothing is wrong by itself.
     sleeps = plan.phase in (advice.PlanPhase.HIBERNATED, advice.PlanPhase.WAKING)
@@ -138,6 +137,8 @@ def _degraded(situation: Topology, plan: Plan, context: Context) -> Condition:
         found = tuple(one for one in found if one.reason not in _WAKING_EXPLAINS)
     if context.hindrance is not None:
         found = (context.hindrance, *found)
+    if plan.stalled:
+        found = (*found, Degradation("NoEffect", plan.stalled))
     if found:
         text = "; ".join(dict.fromkeys([*(degradation.message for degradation in found), *reasons]))
         return Condition(type="Degraded", status="True", reason=found[0].reason, message=text)
@@ -201,8 +202,10 @@ def _config_applied(situation: Topology, plan: Plan, context: Context) -> Condit
     if open_ is None:
         text = "every server has the settings of the spec"
         return Condition(type="ConfigApplied", status="True", reason="Applied", message=text)
-    if context.failures and any(isinstance(step, ConfigSet) for step in plan.steps):
-        text = "; ".join(dict.fromkeys(context.failures))
+    failed = context.failures and any(isinstance(step, ConfigSet) for step in plan.steps)
+    refusal = last_error(open_, situation.observed)
+    if failed or refusal:
+        text = "; ".join(dict.fromkeys(context.failures)) if failed else refusal
         return Condition(type="ConfigApplied", status="False", reason="Refused", message=text)
     text = open_.why or "; ".join(open_.blocked)
     return Condition(type="ConfigApplied", status="False", reason="Applying", message=text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..actions import Action, DeletePod, ScaleWorkload
 from ..common.follow_source import breaches
-from ..failover.actions import FollowSource
+from ..failover.actions import FollowSource, Promote
 from ..guards import Guards
 from ..observed import Seen
 from ..one_group import OneGroup
@@ -16,7 +16,7 @@ __all__ = ["GUARDS"]
 def _of_step(topology: OneGroup, step: Action) -> list[str]:
     """Return every way in which one step would break an invariant."""
     match step:
-        case FollowSource():
+        case FollowSource() | Promote():
             return breaches(topology, step)
         case DeletePod(uid=uid):
             node = next((n for n in topology.observed.nodes if n.pod.uid == uid), None)
