@@ -23,7 +23,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -31,6 +31,7 @@ from msgspec import Struct
 
 __all__ = [
     "CA_LIFE",
+    "UNREADABLE",
     "Made",
     "Material",
     "covers",
@@ -46,6 +47,17 @@ CA_LIFE: Final = timedelta(days=3650)
 _LEAF_LIFE: Final = timedelta(days=365)
 _OVERLAP: Final = timedelta(hours=1)
 _BACKDATED: Final = timedelta(minutes=5)  # clocks differ
+
+UNREADABLE: Final = (
+    ValueError,
+    TypeError,
+    UnsupportedAlgorithm,
+    x509.DuplicateExtension,
+    x509.ExtensionNotFound,
+    x509.InvalidVersion,
+    x509.UnsupportedGeneralNameType,
+)
+"""What damaged certificates and keys raise when they are read."""
 
 Made = tuple[ec.EllipticCurvePrivateKey, x509.Certificate]
 """A private key and its certificate."""
@@ -102,7 +114,7 @@ def renewed(
         return _restored(served, names, now), "there is none"
     try:
         parsed = _parse(material)
-    except (ValueError, TypeError) as error:
+    except UNREADABLE as error:
         return _restored(served, names, now), f"the Secret cannot be read ({error})"
     newest = parsed.authorities[0]
     is_own = parsed.leaf.issuer == newest.subject
@@ -139,7 +151,7 @@ def _restored(served: Material | None, names: Sequence[str], now: datetime) -> M
     """Return what follows lost material: a new CA beside the one that is still served."""
     try:
         parsed = _parse(served) if served is not None else None
-    except (ValueError, TypeError):
+    except UNREADABLE:
         parsed = None
     if served is None or parsed is None or _ends(parsed) <= now:
         return _fresh(names, now)
@@ -255,7 +267,11 @@ def _parse(material: Material) -> _Parsed:
         raise TypeError("the authority's key is not an EC key")
     if key.public_key() != authorities[0].public_key():
         raise ValueError("the authority's key is not the key of its certificate")
+    authorities[0].extensions.get_extension_for_class(x509.SubjectKeyIdentifier)  # make_leaf does
     leaf = x509.load_pem_x509_certificate(material.certificate)
+    if pem(leaf).strip() != material.certificate.strip():
+        raise ValueError("there is more than one certificate")  # which OpenSSL would read too
+    leaf.extensions  # noqa: B018 - reading them raises if they are damaged
     own = serialization.load_pem_private_key(material.key, password=None)
     if own.public_key() != leaf.public_key():
         raise ValueError("the key is not the key of the certificate")
@@ -267,7 +283,7 @@ def _parse(material: Material) -> _Parsed:
 def _has_issued(authority: x509.Certificate, leaf: x509.Certificate) -> bool:
     try:
         leaf.verify_directly_issued_by(authority)
-    except (ValueError, TypeError, InvalidSignature):
+    except (*UNREADABLE, InvalidSignature):
         return False
     return True
 

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives import serialization
 from kubecontroller.client.api import Client
 from kubecontroller.client.errors import KubeError, NotFound
 from kubecontroller.client.meta import Key
-from kubecontroller.runtime.certificates import covers
+from kubecontroller.runtime.certificates import UNREADABLE, covers
 from kubecontroller.runtime.certkeeper import SECRETS
 from kubecontroller.runtime.informer import Informer
 from kubecontroller.runtime.logs import fields
@@ -88,7 +88,7 @@ class IssuedCertificate:
                 load_pair(self.context, *pair)
                 self._loaded = pair
                 _log.info("certificate loaded", extra=fields(secret="/".join(self._secret)))
-        except (KubeError, OSError, ValueError, TypeError) as error:
+        except (KubeError, OSError, *UNREADABLE) as error:
             said = "it does not exist yet" if isinstance(error, NotFound) else str(error)
             if said != self._problem:
                 place = "/".join(self._secret)

@@ -7,11 +7,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 import click
+import msgspec
 from msgspec.structs import replace
 
 from kubecontroller import Client, HttpTransport, KubeError, load
 from redis_operator import __version__
 from redis_operator.install.installer import FIELD_MANAGER, Installer, InstallError
+from redis_operator.install.inventory import Inventory
 from redis_operator.install.managed.lifecycle import InstallerLife, redisoperator
 from redis_operator.install.managed.objects import installer_objects
 from redis_operator.install.objects import MONITORING_KINDS, objects
@@ -112,20 +114,48 @@ def _choices(function: F) -> F:
     )
 
 
+def _kept(found: Inventory | None, given: dict[str, Any], namespace: str) -> Options:
+    """Return the options of an installation, if there is one, with those that were given now."""
+    if found is None:
+        return _chosen(Options(namespace=namespace), given)
+    before = replace(found.options, namespace=namespace, image=given["image"] or _image(found))
+    return _chosen(before, given)
+
+
+def _image(found: Inventory) -> str:
+    """Return the image of an installation, or this version's own if that has another version."""
+    image = found.options.image
+    if found.version == __version__:
+        return image
+    if image == f"redis-operator:{found.version}":
+        return Options().image
+    raise InstallError(
+        f"--image: name the image of version {__version__}; version {found.version} was installed "
+        f"with {image}"
+    )
+
+
+def _what_stays(options: Options, given: dict[str, Any]) -> str:
+    """Return which options an installation keeps that would otherwise have other values."""
+    fresh = _chosen(Options(namespace=options.namespace), given)
+    before, now = (msgspec.to_builtins(one) for one in (fresh, options))
+    names = sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
+    return ", ".join(f"{name} {now.get(name, 'default')}" for name in names)
+
+
 def _chosen(before: Options, given: dict[str, Any]) -> Options:
-    """Return the options of before with those that were given now."""
+    """Return the options of before with those that were given now; an empty text removes some."""
+    given = dict(given)
     watched = given.pop("watch_namespaces")
     asked, issuer = given.pop("webhooks"), given.pop("certificate_issuer")
+    lists = {"pull_secrets": given.pop("pull_secret"), "arguments": given.pop("argument")}
     monitoring = _monitoring(before.monitoring, given)
-    changes: dict[str, Any] = {n: v for n, v in given.items() if v not in (None, "", ())}
+    changes: dict[str, Any] = {n: v for n, v in given.items() if v not in (None, "")}
+    changes |= {n: tuple(filter(None, values)) for n, values in lists.items() if values}
     if asked is not None:
         changes["webhooks"] = asked
     if issuer is not None:
         changes["issuer"] = read_issuer(issuer)
-    if "pull_secret" in changes:
-        changes["pull_secrets"] = changes.pop("pull_secret")
-    if "argument" in changes:
-        changes["arguments"] = changes.pop("argument")
     if watched is not None:
         names = _names(watched)
         if not names:  # perhaps an empty variable: it would be given rights everywhere
@@ -147,7 +177,7 @@ def _monitoring(before: MonitoringOptions, given: dict[str, Any]) -> MonitoringO
     if wanted is not None:
         changes["install"] = wanted
     if labels:
-        parts = [label.partition("=") for label in labels]
+        parts = [label.partition("=") for label in labels if label]
         changes["labels"] = {key.strip(): value.strip() for key, _, value in parts}
     if secured is not None:
         changes["secured"] = secured
@@ -216,7 +246,10 @@ def install(
     with_installer: bool,
     **given: Any,
 ) -> None:
-    """Install the operator in a Kubernetes cluster, or change how it is installed."""
+    """Install the operator in a Kubernetes cluster, or change how it is installed.
+
+    Options that are not given keep the values of an existing installation.
+    """
     everything = bool(given["monitoring"])
     options = _chosen(Options(namespace=namespace), given)
     if print_:
@@ -231,12 +264,17 @@ def install(
 
     async def work(client: Client) -> None:
         life = InstallerLife(client, tell=click.echo, patience=StageTimeout(timeout))
+        installer = Installer(client, tell=click.echo, patience=StageTimeout(timeout))
+        if not with_installer:
+            await _refuse_managed(life)
+        found = await life.described(namespace) if with_installer else None
+        options = _kept(found or await installer.recorded(namespace), given, namespace)
+        if stays := _what_stays(options, given):
+            click.echo(f"options that were not given stay: {stays}")
         if with_installer:
             await life.install(options)
             click.echo(f"redis-operator is installed in namespace {namespace} by its installer")
             return
-        await _refuse_managed(life)
-        installer = Installer(client, tell=click.echo, patience=StageTimeout(timeout))
         if dry_run:
             await installer.preview(options)
             return
@@ -258,23 +296,19 @@ def upgrade(
     dry_run: bool,
     **given: Any,
 ) -> None:
-    """Bring an installed operator to this version; what was chosen before stays.
-
-    The image is this version's own unless --image names another.
-    """
+    """Bring an installed operator to this version; what was chosen before stays."""
 
     async def work(client: Client) -> None:
         installer = Installer(client, tell=click.echo, patience=StageTimeout(timeout))
         life = InstallerLife(client, tell=click.echo, patience=StageTimeout(timeout))
         await _refuse_managed(life)
-        found = await installer.find(namespace)
+        found = await installer.recorded(namespace)
         if found is None:
             raise InstallError(
                 f"no operator was installed in namespace {namespace} by `redis-operator install`; "
                 "run that, or name the namespace"
             )
-        given["image"] = given["image"] or Options().image
-        options = _chosen(found.options, given)
+        options = _kept(found, given, namespace)
         if dry_run:
             await installer.preview(options)
             return

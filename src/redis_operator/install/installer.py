@@ -83,12 +83,24 @@ class Installer:
         self.misfits: list[str] = []  # stored objects that are not valid for the version
 
     async def find(self, namespace: str) -> Inventory | None:
-        """Return the installation in a namespace, if there is one."""
-        try:
-            found = await self._client.get(CONFIG_MAPS, (namespace, INVENTORY))
-        except NotFound:
-            return None
-        return read(found.data)
+        """Return the installation in a namespace, if there is one whose record can be read."""
+        found = await self._live(CONFIG_MAPS.plain(), (namespace, INVENTORY))
+        return read(found.get("data")) if found is not None else None
+
+    async def recorded(self, namespace: str) -> Inventory | None:
+        """Return the installation in a namespace, if there is one.
+
+        Raises `InstallError` if its record is damaged: its options are not known.
+        """
+        found = await self._live(CONFIG_MAPS.plain(), (namespace, INVENTORY))
+        record = read(found.get("data")) if found is not None else None
+        if found is not None and record is None:
+            raise InstallError(
+                f"ConfigMap {INVENTORY} in namespace {namespace}, which has the options of the "
+                "operator, cannot be read: delete it, and run `redis-operator install` with all "
+                "options"
+            )
+        return record
 
     async def install(self, options: Options) -> None:
         """Bring the cluster to the state that the options describe, from any other state."""

@@ -8,9 +8,10 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from kubecontroller.runtime.certificates import Material, next_check, renewed
+from kubecontroller.runtime.certificates import Material, key_pem, next_check, pem, renewed
 
 NAMES = ("webhook.default.svc", "127.0.0.1")
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -73,6 +74,72 @@ def test_material_that_cannot_be_read_or_does_not_fit_is_recreated(broken):
         changed, reason = renewed(bad, names=NAMES, now=START)
         assert "cannot be read" in reason
         assert is_trusted(changed)
+
+
+def one_character_changed(text: bytes) -> list[bytes]:
+    """Return a text with each of its characters changed, one at a time."""
+    return [
+        text[:place] + (b"B" if text[place : place + 1] != b"B" else b"C") + text[place + 1 :]
+        for place in range(len(text))
+    ]
+
+
+@pytest.mark.parametrize("damaged", ["certificate", "key", "authorities", "authority_key"])
+def test_material_of_which_one_character_changed_is_no_error(damaged):
+    material, _ = renewed(None, names=NAMES, now=START)
+    reasons = []
+    for text in one_character_changed(getattr(material, damaged)):
+        bad = msgspec.structs.replace(material, **{damaged: text})
+        change = renewed(bad, names=NAMES, now=START, served=material)
+        if change is not None:
+            reasons.append(change[1])
+            assert is_trusted(change[0])
+    assert len(reasons) > 100
+    assert all("cannot be read" in reason for reason in reasons)
+
+
+def test_material_with_a_second_certificate_is_recreated():
+    """OpenSSL reads all of them, and would refuse to serve any if one is damaged."""
+    material, _ = renewed(None, names=NAMES, now=START)
+    broken = material.certificate + b"-----BEGIN CERTIFICATE-----\ngarbage\n"
+    for text in (material.certificate * 2, broken):
+        bad = msgspec.structs.replace(material, certificate=text)
+        changed, reason = renewed(bad, names=NAMES, now=START)
+        assert "cannot be read" in reason
+        assert is_trusted(changed)
+
+
+def signed(key, name: str, *names: str, by) -> x509.Certificate:
+    """Return a certificate as other programs make it: without key identifiers."""
+    subject, issuer = (
+        x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, one)]) for one in (name, "theirs")
+    )
+    held = [x509.DNSName(one) for one in names]
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(START)
+        .not_valid_after(START + timedelta(days=365))
+    )
+    if held:
+        builder = builder.add_extension(x509.SubjectAlternativeName(held), critical=False)
+    return builder.sign(by, hashes.SHA256())
+
+
+def test_an_authority_that_cannot_issue_our_certificates_is_replaced_before_it_has_to():
+    authority, own = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
+    theirs = Material(
+        pem(signed(authority, "theirs", by=authority)),
+        key_pem(authority),
+        pem(signed(own, "webhook", "webhook.default.svc", by=authority)),
+        key_pem(own),
+    )
+    changed, reason = renewed(theirs, names=("webhook.default.svc",), now=START)
+    assert "cannot be read" in reason
+    assert is_trusted(changed)
 
 
 @pytest.mark.parametrize("minutes", [0, 30, 90])

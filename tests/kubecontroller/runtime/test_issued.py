@@ -88,11 +88,22 @@ async def test_what_is_issued_is_served_and_what_is_renewed_is_taken_up_without_
         assert await served(one.context) == shown(second)
 
 
+def of_unknown_kind() -> bytes:
+    """Return a key with one wrong byte in the name of its kind."""
+    lines = made().key.decode().strip().split("\n")
+    der = bytearray(base64.b64decode("".join(lines[1:-1])))
+    place = der.index(bytes.fromhex("2a8648ce3d0201"))  # id-ecPublicKey
+    der[place + 6] = 0x7F
+    body = base64.encodebytes(bytes(der)).decode()
+    return f"{lines[0]}\n{body}{lines[-1]}\n".encode()
+
+
 DAMAGES = {
     "no key": (lambda: as_issued(made(), tls_key=None), "it has no tls.key"),
     "garbage": (lambda: as_issued(made(), tls_crt=b"garbage"), ""),
     "another key": (lambda: as_issued(made(), tls_key=made().key), "not the key of tls.crt"),
     "other names": (lambda: as_issued(made(("other",))), "tls.crt is not for webhook.default.svc"),
+    "an unknown kind of key": (lambda: as_issued(made(), tls_key=of_unknown_kind()), "key type"),
     "not base64": (lambda: {**as_issued(made()), "tls.crt": "!!!"}, "it has no tls.crt"),
 }
 

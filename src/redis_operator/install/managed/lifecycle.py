@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from kubecontroller import Client, Manifest, MergePatch, NotFound, Propagation
 from kubecontroller.client.objects import (
@@ -19,8 +20,10 @@ from kubecontroller.client.objects import (
     JOBS,
     PODS,
 )
+from redis_operator import __version__
+from redis_operator.api.redisoperator import RedisOperator, WatchedNamespaces
 from redis_operator.install.installer import Installer, InstallError, Tell, kind_of, persistent
-from redis_operator.install.inventory import item_of
+from redis_operator.install.inventory import Inventory, item_of
 from redis_operator.install.objects import objects
 from redis_operator.install.options import DEFAULT_NAMESPACE, Options
 from redis_operator.install.strategy import STRATEGY_LABEL
@@ -31,6 +34,7 @@ from redis_operator.install.waiting import (
     wait,
 )
 
+from .choices import Named, load_redisoperator, load_status, options_of
 from .objects import INSTALLER, INSTALLER_LABELS, installer_objects
 from .reconcile import REDIS_OPERATORS
 
@@ -55,6 +59,8 @@ def redisoperator(options: Options) -> Manifest:
         spec["arguments"] = list(options.arguments)
     if options.issuer is not None:
         spec["certificates"] = {"issuerRef": msgspec.to_builtins(options.issuer)}
+    if options.placement:
+        spec["placement"] = dict(options.placement)
     if components := _components(options):
         spec["components"] = components
     return {
@@ -94,6 +100,27 @@ class InstallerLife:
         except NotFound:
             return False
         return True
+
+    async def described(self, namespace: str) -> Inventory | None:
+        """Return the installation that the `RedisOperator` describes, if there is one.
+
+        What `redisoperator` cannot say, such as labels of namespaces, is left out. Raises
+        `InstallError` if it cannot be followed.
+        """
+        try:
+            raw = await self._client.get(REDIS_OPERATORS, _KEY)
+        except NotFound:
+            return None
+        found = load_redisoperator(raw)
+        if not isinstance(found, RedisOperator):
+            text = "; ".join(map(str, found))
+            raise InstallError(f"RedisOperator {DEFAULT_NAMESPACE}: {text}; correct it first")
+        named = WatchedNamespaces(names=found.spec.namespaces.names)
+        spec = replace(found.spec, verbose=False, namespaces=named)
+        known: list[Named] = [(name, {}) for name in named.names]
+        options = options_of(spec, namespace=namespace, namespaces=known)
+        assert isinstance(options, Options)  # every name is known
+        return Inventory(options, version=load_status(raw).observed_version or __version__)
 
     async def install(self, options: Options) -> None:
         """Add the installer, create the `RedisOperator`, and wait until it is installed."""
