@@ -13,7 +13,7 @@ from redis_operator.backup.errors import Damaged, SourceError, StoreError, Worke
 from redis_operator.backup.manifest import MANIFEST, Manifest
 from redis_operator.backup.primary import Primary, find_part, verify
 from redis_operator.backup.replica import Login
-from redis_operator.backup.store import open_shelf
+from redis_operator.backup.store import Shelf, open_shelf
 from redis_operator.backup.take import report_of, take
 from redis_operator.backup.task import Identity, Store, read_report
 from redis_operator.redis import commands
@@ -115,6 +115,31 @@ async def test_what_an_attempt_left_is_removed_by_the_one_that_succeeds(
         assert sorted(await shelf.names()) == sorted([MANIFEST, manifest.parts[0].object])
 
 
+async def test_a_worker_whose_job_was_deleted_and_that_still_writes_damages_no_backup(
+    engine: EngineBinary, tmp_path: Path
+) -> None:
+    """The next worker has the same number. Neither knows of the other, and one is first."""
+
+    class Early(Shelf):
+        """A store that has no manifest yet when it is asked the first time."""
+
+        asked = 0
+
+        async def get(self, name: str) -> bytes | None:
+            self.asked += 1
+            return None if self.asked == 1 else await super().get(name)
+
+    async with source(engine) as full:
+        await speak(full, ("SET", "a", "1"))
+        shelf = open_shelf(task(full).store, folder=str(tmp_path))
+        first = await take(task(full), shelf, lambda: LOGIN)
+        await speak(full, ("SET", "b", "2"))
+        late = Early(shelf._store, "volume:/late", shelf._folder)
+        assert await take(task(full), late, lambda: LOGIN) == first
+        await verify(shelf, first.parts[0])
+        assert sorted(await shelf.names()) == sorted([MANIFEST, first.parts[0].object])
+
+
 async def test_a_source_that_is_gone_leaves_it_to_the_next_one(
     engine: EngineBinary, tmp_path: Path
 ) -> None:
@@ -186,10 +211,10 @@ async def test_a_damaged_part_is_found_before_anybody_is_given_it(
         b"something else",
     ):
         path.write_bytes(damaged)
-        with pytest.raises(Damaged, match=r"server-0-one\.rdb\.zst is damaged"):
+        with pytest.raises(Damaged, match=r"server-0-one-\w+\.rdb\.zst is damaged"):
             await verify(open_shelf(store, folder=str(tmp_path)), manifest.parts[0])
     path.unlink()
-    with pytest.raises(StoreError, match=r"server-0-one\.rdb\.zst"):
+    with pytest.raises(StoreError, match=r"server-0-one-\w+\.rdb\.zst"):
         await verify(open_shelf(store, folder=str(tmp_path)), manifest.parts[0])
 
 

@@ -112,6 +112,9 @@ REDISBACKUPSCHEDULE_FIELDS: Final[dict[str, dict[str, Any]]] = {
     "RedisBackupScheduleStatus.conditions": described(
         "Conditions in the standard format of Kubernetes.", listKey="type"
     ),
+    "RedisBackupScheduleStatus.redis": described(
+        "The database that all of this is about: when spec.redis changes, it begins again."
+    ),
     "RedisBackupScheduleStatus.schedule": described(
         "The schedule and time zone that are followed; empty while it is suspended."
     ),

@@ -137,6 +137,7 @@ class RedisBackupScheduleStatus(Part, frozen=True):
     observed_generation: int = 0
     message: str = ""
     conditions: tuple[Condition, ...] = ()
+    redis: str = ""
     schedule: str = ""
     since: str = ""
     last_schedule_time: str = ""

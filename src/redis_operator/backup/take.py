@@ -2,7 +2,7 @@
 
 Guarantees:
     - Memory is bounded for any size of a shard: data is streamed and not collected.
-    - A manifest names parts that one attempt wrote completely; two attempts at once never mix.
+    - A manifest names parts that one worker wrote completely; two workers at once never mix.
     - A backup that exists already is reported and not taken twice.
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import secrets
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
@@ -170,7 +171,8 @@ async def _stored(
     common: _Common, shard: ShardTask, source: Source, snapshot: Snapshot
 ) -> StoredPart:
     task, flow = common.task, common.flow
-    name = f"{shard.name}-{task.attempt}.rdb.zst"
+    # A worker whose Job somebody deleted may still write: the next one has the same number.
+    name = f"{shard.name}-{task.attempt}-{secrets.token_hex(4)}.rdb.zst"
     squeeze = Squeeze(task.level, flow)
     async with aclosing(squeeze.squeezed(snapshot.chunks())) as pieces:
         stored = await common.shelf.write(name, pieces)

@@ -159,7 +159,21 @@ def test_what_passes_is_waited_for(facts: dict[str, Any], reason: str) -> None:
     ("status", "reason", "text"),
     [
         ({"phase": "Failed", "message": "the store is full"}, "NoBackup", "the store is full"),
-        ({"verified": "False"}, "BackupDamaged", "damaged"),
+        (
+            {
+                "verified": "False",
+                "conditions": [
+                    {
+                        "type": "Verified",
+                        "status": "False",
+                        "reason": "BackupDamaged",
+                        "message": "shard-0-1.rdb.zst has 5 of 9 bytes",
+                    }
+                ],
+            },
+            "BackupDamaged",
+            "was verified and is damaged: shard-0-1.rdb.zst has 5 of 9 bytes",
+        ),
         ({"version": "9.1.0", "rdb": "VALKEY080"}, "TargetFailed", "cannot load"),
     ],
 )

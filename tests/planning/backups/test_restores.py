@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from redis_operator.api.backup_storage import BackupStorage, ClaimStorage
+from redis_operator.api.metadata import Condition
 from redis_operator.api.redis import (
     Bootstrap,
     BootstrapFromBackup,
@@ -29,7 +31,13 @@ from redis_operator.api.redisbackupschedule import (
 )
 from redis_operator.api.status import RedisStatus, RestoreStatus, SourceStatus
 from redis_operator.backup.task import Until
-from redis_operator.planning.backups.restores import Way, archive_limitation, until_of, way_of
+from redis_operator.planning.backups.restores import (
+    Way,
+    archive_limitation,
+    damage_limitation,
+    until_of,
+    way_of,
+)
 
 CLAIM = BackupStorage(claim=ClaimStorage("backups"))
 BY_NAME = BootstrapFromBackup(name="monday")
@@ -116,3 +124,33 @@ def test_a_schedule_that_never_archived_is_named() -> None:
     assert "spec.continuous: false" in told
     assert archive_limitation(schedule(1, continuous=False)) is None
     assert archive_limitation(schedule(None)) is None
+
+
+SAVED = RedisStatus(restore=RestoreStatus("monday", keys=7))
+EMPTY = RedisStatus(restore=RestoreStatus("monday", start_time="2026-01-31T12:00:00Z"))
+
+
+@pytest.mark.parametrize(
+    ("verified", "status", "refused"),
+    [
+        ("False", None, True),
+        ("False", WAITING, True),
+        ("False", EMPTY, True),
+        ("False", COPYING, False),  # every part is compared with the manifest
+        ("False", SAVED, False),
+        ("True", None, False),
+        ("Unknown", None, False),
+        ("", None, False),
+    ],
+)
+def test_no_database_begins_with_a_backup_that_is_known_to_be_damaged(
+    verified: str, status: RedisStatus | None, refused: bool
+) -> None:
+    damage = Condition(type="Verified", status=verified, reason="x", message="shard-0 is damaged")
+    known = RedisBackupStatus(
+        phase=BackupPhase.COMPLETED, message="stored", verified=verified, conditions=(damage,)
+    )
+    told = damage_limitation(redis(BY_NAME, Mode.CLUSTER, status), replace(backup(1), status=known))
+    assert (told is not None) is refused
+    if told is not None:
+        assert told.endswith("was verified and is damaged: shard-0 is damaged")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from planning.backups.test_schedules import NOW, decide, reason, schedule, taken, text
+from planning.backups.test_schedules import NOW, decide, reason, schedule, taken, text, told
 from redis_operator.api.redisbackup import BackupPhase
 from redis_operator.planning.backups.schedules import DUE_ANNOTATION, KEEP_ANNOTATION, Scheduled
 
@@ -198,3 +198,57 @@ def test_starts_are_spread_over_no_more_than_the_jitter() -> None:
     drawn = {begins(2, f"u-{n}") for n in range(20)}
     assert drawn == {0.0, 1.0, 2.0}
     assert begins(0, "u-1") == 0.0
+
+
+OF_OTHER = {
+    **MADE,
+    "redis": "earlier",
+    "lastSuccess": "nightly-before",
+    "lastSuccessTime": "2026-01-05T03:01:00Z",
+    "lastBackup": "nightly-before",
+    "lastVerifyTime": "2026-01-05T03:00:00Z",
+    "kept": 3,
+    "window": {"newest": "2026-01-05T11:59:00Z", "shards": [{"name": "shard-0"}]},
+    "restorePoints": [{"name": "release", "time": "2026-01-04T00:00:00Z"}],
+    "conditions": [
+        {
+            "type": kind,
+            "status": "False",
+            "reason": "BackupFailed",
+            "message": "nightly-before: the store is full",
+            "lastTransitionTime": "2026-01-05T03:00:00Z",
+        }
+        for kind in ("LastSucceeded", "Archiving")
+    ],
+}
+
+
+def test_nothing_is_said_of_the_database_that_a_schedule_named_before() -> None:
+    asked = {"name": "release", "phase": "Completed"}
+    status = decide(schedule({**OF_OTHER, "restorePoint": asked})).status
+    assert (status.redis, status.since) == ("cache", text(NOW))
+    assert (status.last_success, status.last_success_time, status.last_backup) == ("", "", "")
+    assert (status.kept, status.window, status.restore_points) == (0, None, ())
+    assert [c.type for c in status.conditions] == ["Scheduled"]
+    assert status.next_time == text(DUE + timedelta(days=1))
+    assert status.restore_point is not None  # what was asked for is not asked for again
+    again = decide(told(decide(schedule(OF_OTHER)), redis="cache")).status
+    assert again.since == text(NOW)
+
+
+def test_a_restore_point_that_was_not_taken_yet_is_not_that_of_another_database() -> None:
+    asked = {"name": "release", "phase": "Pending"}
+    assert decide(schedule({**OF_OTHER, "restorePoint": asked})).status.restore_point is None
+
+
+def test_the_first_backup_of_another_database_is_verified() -> None:
+    """The one of this week was of the previous one."""
+    first = decide(schedule(OF_OTHER), now=NOW)
+    following = decide(told(first), now=DUE + timedelta(days=1, minutes=1))
+    assert following.create is not None
+    assert following.create.verify
+
+
+def test_a_status_that_names_no_database_is_of_the_one_that_is_named() -> None:
+    status = decide(schedule({**OF_OTHER, "redis": ""})).status
+    assert (status.redis, status.last_success) == ("cache", "nightly-before")

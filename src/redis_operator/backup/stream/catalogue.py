@@ -58,7 +58,7 @@ class Catalogue:
         self.lines = lines
         self.points = points
         self._filled = filled  # objects that are not empty
-        self.damaged: dict[tuple[int, int], str] = {}  # bases that cannot be read, and why
+        self.damaged: dict[tuple[int, int], str] = {}  # bases that cannot be used, and why
         self._lean: dict[tuple[int, int], Segment] = {}
 
     async def segment(self, line: int, number: int) -> Segment:
@@ -91,7 +91,7 @@ class Catalogue:
         return decode(await self._get(name), Base, name)
 
     async def bases(self, line: int) -> list[Base]:
-        """Return the manifests of a line's bases that can be read; others are in `damaged`.
+        """Return the manifests of a line's bases that can be used; others are in `damaged`.
 
         An earlier base serves for the same times: a damaged one is as good as none, and so is one
         whose bytes are missing.
@@ -100,14 +100,15 @@ class Catalogue:
         turns = asyncio.Semaphore(_AT_ONCE)
 
         async def one(number: int) -> Base | None:
+            if (line, number) in self.damaged:
+                return None
             try:
                 async with turns:
                     base = await self.base(line, number)
                     await self._require_bytes(base.part.object)
                     return base
             except Damaged as error:
-                if (line, number) not in self.damaged:
-                    _LOG.warning("%s", error)
+                _LOG.warning("%s", error)
                 self.damaged[line, number] = str(error)
                 return None
 

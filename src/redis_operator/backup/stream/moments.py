@@ -3,12 +3,14 @@
 Guarantees: every object that is needed is read and compared with its manifest before this returns,
 and each shard is of the same moment. A shard of mode Cluster whose archive does not have the moment
 is left out only where the others owned all slots, and none of them was moving to or from it.
+A base whose bytes are not what was written is as good as none: an earlier one takes its place.
 Errors: `NotArchived`, `Damaged`, `StoreError`; those of the moment name the field.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Mapping
 
@@ -27,13 +29,14 @@ from .catalogue import Catalogue, read_catalogue
 from .feed import manifest_for
 from .find import Around, find_around, find_plan
 from .plan import AtTime, NotArchived, Offset, ReplayPlan, Wanted, plan, text_of
-from .records import PointMark
+from .records import Base, PointMark
 from .replay import replay, verify_stream
 from .sharded import Share, plan_point, plan_shards
 from .until import wanted_of
 
 __all__ = ["find_pieces"]
 
+_LOG = logging.getLogger(__name__)
 _AT_ONCE = 4
 
 
@@ -62,19 +65,50 @@ async def find_pieces(
     if isinstance(wanted, AtTime) and wanted.time > time.time_ns() // 1000:
         raise NotArchived(f"{named}: {text_of(wanted.time)} lies in the future")
     catalogues = await _catalogues(store, opened)
-    try:
-        found = await _find(catalogues, wanted)
-    except (NotArchived, Damaged) as error:
-        raise type(error)(f"{named}: {error}") from error
-    for one in found.values():
-        check(manifest_for(one.plan))
     turns = asyncio.Semaphore(_AT_ONCE)
+    verified: set[tuple[str, str]] = set()
 
-    async def read(shard: str) -> Piece:
+    async def verify_base(shard: str, base: Base) -> Damaged | None:
         async with turns:
-            return await _piece(catalogues[shard].shelf, shard, found[shard])
+            return await _verify_base(catalogues[shard], shard, base, verified)
 
-    return tuple(await asyncio.gather(*map(read, found)))
+    async def read(shard: str, one: _Found) -> Piece:
+        async with turns:
+            return await _piece(catalogues[shard].shelf, shard, one)
+
+    changed: list[Damaged] = []
+    while True:
+        try:
+            found = await _find(catalogues, wanted)
+        except (NotArchived, Damaged) as error:
+            if changed:  # no earlier base serves for the same times
+                raise changed[0] from error
+            raise type(error)(f"{named}: {error}") from error
+        for one in found.values():
+            check(manifest_for(one.plan))
+        bases = [verify_base(shard, one.plan.base) for shard, one in found.items()]
+        damaged = [error for error in await asyncio.gather(*bases) if error is not None]
+        if not damaged:
+            break
+        changed += damaged
+    return tuple(await asyncio.gather(*(read(shard, one) for shard, one in found.items())))
+
+
+async def _verify_base(
+    catalogue: Catalogue, shard: str, base: Base, verified: set[tuple[str, str]]
+) -> Damaged | None:
+    """Compare the bytes of a base with its manifest. Where they differ, it is not used again."""
+    place = shard, base.part.object
+    if place in verified:
+        return None
+    try:
+        await verify(catalogue.shelf, base.part)
+    except Damaged as error:
+        _LOG.warning("%s/%s; an earlier base is looked for", shard, error)
+        catalogue.damaged[base.line, base.number] = str(error)
+        return Damaged(f"{shard}/{error}")
+    verified.add(place)
+    return None
 
 
 async def _find(catalogues: Mapping[str, Catalogue], wanted: Wanted | str) -> dict[str, _Found]:
@@ -196,10 +230,9 @@ def _found(shares: tuple[Share, ...], around: Mapping[str, Around]) -> dict[str,
 
 
 async def _piece(shelf: Shelf, shard: str, found: _Found) -> Piece:
-    """Read everything that a shard gives, and compare it with its manifests."""
+    """Read the stream that a shard gives, and compare it with its manifests."""
     made = found.plan
     try:
-        await verify(shelf, made.base.part)
         size = await verify_stream(shelf, made)
     except Damaged as error:
         raise Damaged(f"{shard}/{error}") from error

@@ -63,6 +63,7 @@ from redis_operator.planning.backups.backup import place_of
 from redis_operator.planning.backups.restores import (
     Way,
     archive_limitation,
+    damage_limitation,
     mixed_limitation,
     newest_good,
     restore_limitation,
@@ -128,7 +129,7 @@ def _limitation(redis: Redis, backup: RedisBackup | None, version: Version) -> s
             f"spec.bootstrap.fromBackup: RedisBackupSchedule {asked.schedule} has no completed "
             "backup yet"
         )
-    return restore_limitation(backup, asked.name, version)
+    return restore_limitation(backup, asked.name, version) or damage_limitation(redis, backup)
 
 
 def _no_archive(redis: Redis, world: World) -> str | None:
@@ -200,6 +201,8 @@ class Restores(Struct, frozen=True):
         place = _place(self.world, key[0], asked)
         if place is None:
             return Done()  # the backup triggers the next pass
+        if damage_limitation(redis, place.backup) is not None:
+            return Done()
         way = way_of(redis, place.backup, _known_schedule(self.world, redis))
         if way is None:
             return Done()  # the schedule triggers the next pass

@@ -13,7 +13,7 @@ from redis_operator.redis.versions import Version, load_limitation
 
 from .archives import archive_path
 from .backup import place_of
-from .restores import until_of
+from .restores import damage_of, until_of
 
 __all__ = ["Limitation", "Origin", "origin_of", "origin_of_backup"]
 
@@ -78,8 +78,9 @@ def _limitation(backup: RedisBackup, ours: Version | None) -> Limitation | None:
         return Limitation("NoBackup", f"{path} failed: {status.message}")
     if status.phase is not BackupPhase.COMPLETED:
         return Limitation("NoBackup", f"{path} is not completed yet: {status.message}", True)
-    if status.verified == "False":
-        return Limitation("BackupDamaged", f"{path} was verified and is damaged: {status.message}")
+    damage = damage_of(backup)
+    if damage is not None:
+        return Limitation("BackupDamaged", f"{path} {damage}")
     if ours is not None:
         wrong = load_limitation(status.engine, status.version, status.rdb, ours)
         if wrong is not None:

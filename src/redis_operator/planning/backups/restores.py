@@ -18,6 +18,8 @@ from ..modes import MODES
 __all__ = [
     "Way",
     "archive_limitation",
+    "damage_limitation",
+    "damage_of",
     "is_same_store",
     "mixed_limitation",
     "newest_good",
@@ -45,6 +47,28 @@ def restore_limitation(backup: RedisBackup | None, name: str, ours: Version) -> 
         return f"{path} is {phase}, not Completed: {status.message or 'it has not started'}"
     wrong = load_limitation(status.engine, status.version, status.rdb, ours)
     return f"{path} {wrong}" if wrong is not None else None
+
+
+def damage_of(backup: RedisBackup) -> str | None:
+    """What a verification found wrong with a backup, or None: as far as is known it is whole."""
+    status = backup.status
+    if status.verified != "False":
+        return None
+    found = next((c.message for c in status.conditions if c.type == "Verified"), status.message)
+    return f"was verified and is damaged: {found}"
+
+
+def damage_limitation(redis: Redis, backup: RedisBackup | None) -> str | None:
+    """Why a database does not begin with a backup that is known to be damaged, or None.
+
+    A restore that has begun with it continues: its worker compares every part with the manifest.
+    """
+    damage = damage_of(backup) if backup is not None else None
+    source, restored = redis.status.source, redis.status.restore
+    begun = (source is not None and source.pod) or (restored is not None and restored.keys)
+    if backup is None or damage is None or begun:
+        return None
+    return f"spec.bootstrap.fromBackup: RedisBackup {backup.metadata.name} {damage}"
 
 
 def is_same_store(one: BackupStorage, other: BackupStorage) -> bool:

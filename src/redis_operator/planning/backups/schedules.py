@@ -134,6 +134,7 @@ def plan_schedule(
     now: datetime,
 ) -> SchedulePlan:
     """Decide about one schedule; `in_use` are backups that databases are restored from."""
+    schedule = replace(schedule, status=_of_database(schedule, now))
     standing = [one for one in backups if not one.metadata.is_being_deleted]
     active = [one for one in standing if not one.has_ended]
     status = _seen(schedule, standing, now)
@@ -209,6 +210,20 @@ def _settled(
 def _followed(schedule: RedisBackupSchedule) -> str:
     spec = schedule.spec
     return "" if spec.suspend else f"{spec.schedule} {spec.time_zone}"
+
+
+def _of_database(schedule: RedisBackupSchedule, now: datetime) -> RedisBackupScheduleStatus:
+    """Return the known status; where it is of another database, only what was asked for stays.
+
+    Neither the backups nor the archive of the previous one are of the one that is named now.
+    """
+    known, wanted = schedule.status, schedule.spec.redis
+    if known.redis in ("", wanted):  # earlier versions did not record it
+        return replace(known, redis=wanted)
+    point = known.restore_point
+    if point is not None and point.phase is BackupPhase.PENDING:
+        point = None  # its worker marks the archive of the previous one: another follows
+    return RedisBackupScheduleStatus(redis=wanted, since=_text(now), restore_point=point)
 
 
 def _seen(
