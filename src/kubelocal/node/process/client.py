@@ -25,6 +25,8 @@ import msgspec
 from msgspec import Struct, field
 
 from kubelocal.node.errors import KeeperError, StartError
+from kubelocal.node.process.keeper.children import mark_of, read_name
+from kubelocal.node.process.keeper.family import Family, start_ticks
 
 __all__ = ["Description", "Ended", "ProcessList", "Processes", "Running", "version_line"]
 
@@ -175,6 +177,7 @@ class Processes:
         self._sequence = 0
         self._answers: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._ends: dict[str, asyncio.Future[Ended]] = {}
+        self._running: dict[str, Running] = {}
         self._restarting: asyncio.Task[None] | None = None
         self._gone: asyncio.Event | None = None
         self._quitting = False
@@ -329,11 +332,18 @@ class Processes:
                 _log.warning("the keeper cannot be started again, will retry: %s", error)
                 self._disconnect()
                 await asyncio.sleep(_RESTART_PAUSE)
+        await asyncio.to_thread(self._end_lost, listed)
         self._is_open = True
         for identity, future in self._ends.items():
             if identity not in listed.running and not future.done():
                 lost = Ended(137, 0, lost=True)
                 future.set_result(listed.ended.get(identity, lost))
+
+    def _end_lost(self, listed: ProcessList) -> None:
+        """End what a dead keeper could not record: the new one does not know it by its pid."""
+        for identity, one in list(self._running.items()):
+            if identity not in listed.running and start_ticks(one.pid) == one.started:
+                Family(mark_of(read_name(str(self._folder)), identity), leader=one.pid).end()
 
     def _disconnect(self) -> None:
         if self._socket is not None:
@@ -410,7 +420,10 @@ class Processes:
         if "error" in answer:
             error = answer["error"]
             raise StartError(error["stage"], error["errno"], error["message"])
-        return Running(answer["pid"], answer["started"])
+        running = Running(answer["pid"], answer["started"])
+        if "id" in answer:  # a keeper of an earlier version does not say it
+            self._running[answer["id"]] = running
+        return running
 
     def watch(self, identity: str) -> asyncio.Future[Ended]:
         """Return the future end of a process. Call it before `start`, or after `list_processes`."""
@@ -422,6 +435,7 @@ class Processes:
     def unwatch(self, identity: str) -> None:
         """Stop waiting for a process that never started, or whose end was handled."""
         self._ends.pop(identity, None)
+        self._running.pop(identity, None)
 
     async def signal(self, identity: str, number: int = signal.SIGTERM) -> bool:
         """Send a signal to a process; return whether it still existed."""
@@ -436,7 +450,9 @@ class Processes:
 
         Errors: KeeperError when there is no list; what runs is unknown then.
         """
-        return _read_listing(await self._request("list"))
+        listed = _read_listing(await self._request("list"))
+        self._running = dict(listed.running)
+        return listed
 
     async def forget(self, identities: Sequence[str]) -> None:
         """Drop the keeper's records of ended processes whose end was stored."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import json
 import os
@@ -152,6 +153,36 @@ async def test_what_could_not_be_recorded_is_ended_by_the_next_keeper(
         assert (await end).lost
     assert start_ticks(started.pid) is None
     (folder / "run/a.new").rmdir()
+
+
+@pytest.mark.parametrize("script", ["exec env -i sleep 600", "env -i sleep 600 & wait"])
+async def test_what_was_not_recorded_and_hides_its_mark_ends_with_its_keeper(
+    processes: Processes, tmp_path: Path, script: str
+) -> None:
+    """A Redis server overwrites its environment: the next keeper does not know it by that."""
+    folder = tmp_path / "keeper"
+    (folder / "run/a.new").mkdir()  # as on a full disk
+    end = processes.watch("a")
+    started = await processes.start(described(tmp_path, "a", "sh", "-c", script))
+    await until(lambda: sleeping_in(started.pid))
+    [sleeper] = sleeping_in(started.pid)
+    os.kill(msgspec.json.decode((folder / "keeper").read_bytes())["pid"], signal.SIGKILL)
+    async with asyncio.timeout(30):
+        assert (await end).lost
+    assert start_ticks(sleeper) is None, "the next one would use its data beside it"
+    (folder / "run/a.new").rmdir()
+
+
+def sleeping_in(session: int) -> list[int]:
+    """The processes of a session that sleep."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            fields = (process / "stat").read_text().rpartition(")")[2].split()
+            is_sleep = (process / "cmdline").read_bytes().startswith(b"sleep\0")
+            if is_sleep and int(fields[3]) == session:
+                found.append(int(process.name))
+    return found
 
 
 async def test_a_start_that_could_not_be_recorded_is_recorded_later(

@@ -107,17 +107,22 @@ async def test_detached_grandchildren_end_with_their_container(
     assert start_ticks(int(pid_file.read_text())) is None
 
 
+@pytest.mark.parametrize("variables", [0, 10_000])
 async def test_a_grandchild_ends_with_its_container_also_while_it_becomes_another_program(
-    processes: Processes, tmp_path: Path
+    processes: Processes, tmp_path: Path, variables: int
 ) -> None:
-    """In the middle of an exec a process shows no environment, and so no mark."""
+    """In the middle of an exec a process shows no environment, and so no mark.
+
+    With many variables it is longer in that part of it where the place of the environment is known.
+    """
+    env = {f"V{number}": "" for number in range(variables)}
     again = tmp_path / "again"
     again.write_text('#!/bin/sh\nexec "$0"\n')
     again.chmod(0o700)
     for number in range(10):
         pid_file = tmp_path / f"pid{number}"
         script = f"setsid {again} & echo $! > {pid_file}; sleep 0.05; exit 0"
-        assert (await run(processes, describe(tmp_path, f"a{number}", script))).code == 0
+        assert (await run(processes, describe(tmp_path, f"a{number}", script, env=env))).code == 0
         assert start_ticks(int(pid_file.read_text())) is None, f"{number}: it was not seen"
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from . import spawn
-from .family import Family, marks_with, start_ticks
+from .family import Family, marks_with, sessions_with, start_ticks
 from .logfile import LogFile
 from .records import forget, read_record, write_record
 
@@ -171,6 +171,8 @@ def end_strays(folder: str, keeper: str) -> None:
         if record is None and identity not in marked:
             forget(f"{running}/{identity}")
             continue
+        # What overwrote its environment, as Redis servers do, is found by its session.
+        sessions = sessions_with(mark_of(keeper, identity)) if identity in marked else ()
         record = record or {"pid": 0, "started": 0}
         pid = int(record["pid"])
         same = start_ticks(pid) == record["started"]
@@ -178,6 +180,7 @@ def end_strays(folder: str, keeper: str) -> None:
             mark_of(keeper, identity),
             leader=pid if same else None,
             cgroups=record.get("cgroups", []),
+            sessions=sessions,
         ).end()
         try:
             write_record(

@@ -16,14 +16,15 @@ import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-__all__ = ["MARK", "Family", "marks_with", "start_ticks"]
+__all__ = ["MARK", "Family", "marks_with", "sessions_with", "start_ticks"]
 
 MARK = "KUBELOCAL_CONTAINER"
 """The environment variable that names the container a process belongs to, and its keeper."""
 
 _GONE_WITHIN = 5.0  # a server with much memory, or a busy machine, takes longer
 _OTHER_PROGRAM_WITHIN = 1.0  # an exec takes microseconds, more where the program must be read first
-_VIRTUAL_SIZE, _ENVIRONMENT_START, _ENVIRONMENT_END = 20, 47, 48  # fields of /proc/PID/stat
+_LARGEST_ENVIRONMENT = 8 * 1024 * 1024  # more than the kernel takes with an exec
+_VIRTUAL_SIZE, _CODE_START, _VARIABLES_START, _VARIABLES_END = 20, 23, 47, 48  # in /proc/PID/stat
 
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
@@ -55,13 +56,14 @@ def _stat(pid: int) -> list[str] | None:
 def _environment(pid: int) -> list[bytes]:
     """Return the variables of a process; one in the middle of an exec is waited for.
 
-    It shows none until the new program has its stack, and would pass for another's process.
+    It shows none until the new program has its stack, and would pass for another's process. Only
+    one call of the kernel reads all of it: where an exec comes between two, the rest is missing.
     """
     deadline = time.monotonic() + _OTHER_PROGRAM_WITHIN
     while True:
         try:
-            with open(f"/proc/{pid}/environ", "rb") as handle:
-                text = handle.read()
+            with open(f"/proc/{pid}/environ", "rb", buffering=0) as handle:
+                text = handle.read(_LARGEST_ENVIRONMENT) or b""
         except OSError as error:
             _check_resources(error)
             return []
@@ -71,11 +73,15 @@ def _environment(pid: int) -> list[bytes]:
 
 
 def _has_no_environment(pid: int) -> bool:
-    """Return whether there is nothing to read, neither now nor once its exec is done."""
+    """Return whether there is nothing to read, neither now nor once its exec is done.
+
+    The environment begins and ends at one place while the kernel puts it there; only after that the
+    process has the place of its code.
+    """
     fields = _stat(pid)
     if fields is None or fields[_VIRTUAL_SIZE] == "0":  # it ended, or belongs to the kernel
         return True
-    return fields[_ENVIRONMENT_START] == fields[_ENVIRONMENT_END] != "0"
+    return fields[_CODE_START] != "0" and fields[_VARIABLES_START] == fields[_VARIABLES_END]
 
 
 def marks_with(prefix: str) -> set[str]:
@@ -90,6 +96,16 @@ def marks_with(prefix: str) -> set[str]:
                 for variable in variables
                 if variable.startswith(wanted)
             )
+    return found
+
+
+def sessions_with(mark: str) -> set[int]:
+    """Return the sessions in which any process carries a mark: all others in them hide it."""
+    wanted, found = f"{MARK}={mark}".encode(), set()
+    for name in os.listdir("/proc"):
+        if name.isdecimal() and wanted in _environment(int(name)):
+            fields = _stat(int(name))
+            found.update([int(fields[3])] if fields else [])
     return found
 
 
@@ -119,7 +135,8 @@ class Family:
     """The processes of one container, and how to distinguish them from all others.
 
     `mark` is in their environment; `leader` is the first of them, whose pid must still be its own;
-    `others` are the sessions of other containers: a process in one of them does not belong to this.
+    `sessions` are others of its own; `others` are the sessions of other containers: a process in
+    one of them does not belong to this.
     """
 
     mark: str
@@ -127,6 +144,7 @@ class Family:
     tree: str | None = None
     cgroups: Sequence[str] = ()
     others: Collection[int] = ()
+    sessions: Collection[int] = ()
 
     def members(self) -> set[int]:
         """Return its living processes."""
@@ -143,23 +161,31 @@ class Family:
         session = int(fields[3])
         if self.leader is not None and self.leader in (pid, session):
             return True  # the leader has no session before it ran for the first time
+        if session in self.sessions:
+            return True
         if session in self.others:
             return False
         in_tree = self.tree is not None and _tree_of(pid) == self.tree != _tree_of(os.getpid())
         return in_tree or f"{MARK}={self.mark}".encode() in _environment(pid)
 
     def end(self) -> int:
-        """Kill every process repeatedly until none is left; return how many."""
-        ended: set[int] = set()
+        """Kill every process repeatedly until all are gone; return how many.
+
+        One that was killed has neither environment nor namespaces before it has closed its files.
+        """
+        killed: dict[int, int] = {}
         deadline = time.monotonic() + _GONE_WITHIN
         pause = 0.0
-        while (alive := self.members()) and time.monotonic() < deadline:
-            ended |= alive
+        while time.monotonic() < deadline:
+            alive = self.members()
+            if not alive and not any(start_ticks(pid) == began for pid, began in killed.items()):
+                break
             for pid in alive:
+                killed[pid] = start_ticks(pid) or 0
                 self._kill(pid)
             time.sleep(pause)
             pause = min(pause + 0.001, 0.02)
-        return len(ended)
+        return len(killed)
 
     def _kill(self, pid: int) -> None:
         """Kill a member; never a process that got its pid later."""

@@ -278,7 +278,7 @@ class Keeper:
         else:
             if child.spec["isolation"] != "none" and child.is_container and not child.exited:
                 child.hold_tree()
-            answer = {"pid": child.pid, "started": child.started}
+            answer = {"id": child.identity, "pid": child.pid, "started": child.started}
         if child.is_container:
             outcome = f"failed: {text!r}" if text else f"pid={child.pid}"
             _log(f"started container={child.identity} {outcome}")
