@@ -71,6 +71,11 @@ class Pod:
         sleep.write_text(f'#!/bin/sh\necho "$1" >>{self.directory}/slept\nexec {SLEEP} "$@"\n')
         sleep.chmod(0o755)
 
+    def move(self) -> None:
+        """Give it another address, as a pod gets whose node was rebooted."""
+        self.host = free_host()
+        self._write_files()
+
     def change(self, persistence: Persistence) -> None:
         """Give it the files and the environment of another way to keep data."""
         self.persistence = persistence

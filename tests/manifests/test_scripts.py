@@ -108,6 +108,27 @@ async def test_a_primary_in_memory_does_not_start_while_a_replica_would_copy_not
         assert await ask(replica, commands.dbsize()) == [100]
 
 
+@pytest.mark.parametrize("kill", [True, False], ids=["killed", "stopped"])
+async def test_a_primary_in_memory_waits_for_no_replica_at_a_new_address(
+    tmp_path: Path, binary: EngineBinary, kill: bool
+) -> None:
+    """CL-31: as after a reboot. It starts as a new node, from which no replica copies."""
+    async with pods(tmp_path, binary, 2, Persistence.NONE) as [primary, replica]:
+        primary.failover_seconds = 60
+        await form_shard(primary, replica)
+        await until(primary, commands.cluster_info(), lambda info: info.is_ok)
+        await write(primary, 100)
+        await until(replica, commands.dbsize(), lambda size: size == 100)
+        [before] = await ask(primary, commands.my_id())
+        primary.end(kill=kill)
+        primary.move()
+        primary.start()
+        [after] = await ask(primary, commands.my_id())
+        assert after != before
+        assert "to take over" not in primary.log()
+        assert await ask(replica, commands.dbsize()) == [100]
+
+
 async def test_a_stale_file_is_not_the_data_of_a_database_in_memory(
     tmp_path: Path, binary: EngineBinary
 ) -> None:

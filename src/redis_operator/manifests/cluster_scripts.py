@@ -202,8 +202,12 @@ if [ -e nodes.conf ]; then
     read_identity
     gone=
     [ -z "$owns" ] || [ -n "$data" ] || gone=yes
-    if [ -n "$owns" ] && [ -n "$replicas" ] && { [ -n "$gone" ] || [ -e server.pid ]; }; then
-        # The replica would copy any server that listens here at once.
+    wait=
+    [ ! -e server.pid ] || [ -n "$gone" ] || wait=yes
+    # Its replica would copy any server that listens at this address. At another one it starts as
+    # a new node, which no server knows.
+    [ -z "$gone" ] || [ "$here" != "$POD_IP" ] || wait=yes
+    if [ -n "$wait" ] && [ -n "$owns" ] && [ -n "$replicas" ]; then
         say "this primary ended without saving; its replica has ${FAILOVER_SECONDS} s to take over"
         rm -f leading
         sleep "$FAILOVER_SECONDS" &

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from redis_operator.api.status import Phase, RedisStatus
+from redis_operator.api.status import DataLoss, Phase, RedisStatus
 from redis_operator.planning.advice import Wanted
 from redis_operator.planning.cluster.actions import Failover, FailoverMode
 from redis_operator.planning.cluster.topology import ClusterTopology
 from redis_operator.planning.plan import plan
 from redis_operator.planning.reporting.announcements import announcements
 from redis_operator.planning.reporting.context import Context
+from redis_operator.planning.reporting.losses import until_recorded
 from redis_operator.planning.reporting.status import status
 from redis_operator.redis.slots import ALL_SLOTS, NO_SLOTS, SlotSet, even_shares, key_slot
 from redis_testing.cluster.database import SimulatedDatabase
@@ -22,11 +23,15 @@ CACHE = replace(IN_MEMORY, start_empty=True)
 HELD = IN_MEMORY
 
 
-def reported(database: SimulatedDatabase, before: RedisStatus | None = None) -> RedisStatus:
+def reported(
+    database: SimulatedDatabase,
+    before: RedisStatus | None = None,
+    now: str = "2030-01-01T00:00:00Z",
+) -> RedisStatus:
     context = Context(
         previous=before or RedisStatus(),
         generation=1,
-        now="2030-01-01T00:00:00Z",
+        now=now,
         binding="db-conn",
     )
     return status(database.wanted, database.observe(), database.plan(), context)
@@ -179,6 +184,83 @@ def test_the_loss_is_recorded_with_time_slots_reason_and_action_and_stays_record
     assert first.last_data_loss.action.startswith("StartedEmpty")
     assert before.phase is Phase.READY
     assert before.last_data_loss == first.last_data_loss
+
+
+def live(
+    database: SimulatedDatabase,
+    status: RedisStatus,
+    seconds: range,
+    starts: dict[int, tuple[tuple[int, int], ...]],
+) -> tuple[RedisStatus, list[DataLoss]]:
+    """Return the last status, and each loss that was recorded, which is the one that has an event.
+
+    Servers start at the given seconds.
+    """
+    lost: list[DataLoss] = []
+    for second in seconds:
+        for place in starts.get(second, ()):
+            database.world.start(database.server(*place).name)
+        after = reported(database, status, f"2030-01-01T00:00:{second:02}Z")
+        news = [n for n in announcements(status, after) if n.reason == "DataLost"]
+        if after.last_data_loss is not None and after.last_data_loss != status.last_data_loss:
+            lost.append(after.last_data_loss)
+        assert len(news) == (after.last_data_loss != status.last_data_loss), news
+        status = after
+        for stage in until_recorded(database.plan(), status).stages:
+            for step in stage:
+                database.execute(step)
+        database.advance(1.0)
+    return status, lost
+
+
+def kill(database: SimulatedDatabase, *places: tuple[int, int]) -> None:
+    for place in places:
+        database.world.kill(database.server(*place).name)
+    database.world.acknowledged.clear()
+
+
+@pytest.mark.parametrize(
+    "starts",
+    [{2: ALL_PLACES}, {2: ALL_PLACES[1::2], 7: ALL_PLACES[::2]}],
+    ids=["all at once", "replicas first"],
+)
+def test_servers_that_end_together_are_one_loss_however_they_start_again(
+    starts: dict[int, tuple[tuple[int, int], ...]],
+) -> None:
+    """CL-31: the containers restart in place, a primary a moment after its replica."""
+    database = whole_database(CACHE)
+    before = reported(database)
+    kill(database, *ALL_PLACES)
+    status, lost = live(database, before, range(40), starts)
+    assert [loss.slots for loss in lost] == ["0-16383"], lost
+    assert status.phase is Phase.READY
+
+
+def test_a_loss_whose_servers_start_one_after_the_other_names_all_its_slots_at_the_end() -> None:
+    """CL-31: each container has its own delay of restarts (CrashLoopBackOff)."""
+    database = whole_database(CACHE)
+    before = reported(database)
+    kill(database, *ALL_PLACES)
+    starts = {2 + 5 * number: (place,) for number, place in enumerate(ALL_PLACES)}
+    status, lost = live(database, before, range(60), starts)
+    assert {loss.slots for loss in lost} == {"0-16383"}, lost
+    assert len(lost) <= 3, lost
+    assert status.phase is Phase.READY
+
+
+def test_slots_that_were_served_since_their_loss_are_lost_again() -> None:
+    """Another shard is still away: the database as a whole was not available in between."""
+    database = whole_database(CACHE)
+    before = reported(database)
+    kill(database, *ALL_PLACES)
+    status, lost = live(database, before, range(20), {2: ALL_PLACES[:4]})
+    assert [loss.slots for loss in lost] == ["0-16383"], lost
+    assert status.shards[0].primary
+    assert condition(status, "Available")[0] == "False"
+    kill(database, *ALL_PLACES[:2])
+    status, lost = live(database, status, range(20, 40), {22: ALL_PLACES[:2]})
+    assert lost
+    assert status.shards[0].primary
 
 
 def test_degraded_is_never_false_while_a_slot_is_not_served() -> None:

@@ -40,7 +40,8 @@ def announcements(before: RedisStatus, after: RedisStatus) -> tuple[Announcement
     ]
     loss, known = after.last_data_loss, before.last_data_loss
     if loss is not None and (
-        known is None or (loss.time, loss.action) != (known.time, known.action)
+        known is None
+        or (loss.time, loss.slots, loss.action) != (known.time, known.slots, known.action)
     ):
         what = f"slots {loss.slots}" if loss.slots else "all keys"
         text = f"{what}: {loss.reason}; {loss.action}"

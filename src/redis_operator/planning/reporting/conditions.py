@@ -35,12 +35,15 @@ _CHANGING = (
 
 
 def conditions(
-    situation: Topology, plan: Plan, context: Context, served: tuple[str, str]
+    situation: Topology, plan: Plan, context: Context, served: tuple[str, str], loss: str = ""
 ) -> tuple[Condition, ...]:
-    """Return every condition, in a fixed order, each with the time of its last change."""
+    """Return every condition, in a fixed order, each with the time of its last change.
+
+    A loss is one that was recorded and lasts, though this plan does not show it.
+    """
     wanted, observed = situation.wanted, situation.observed
     available = _available(situation, plan, served)
-    degraded = _degraded(situation, plan, context)
+    degraded = _degraded(situation, plan, context, loss)
     progressing = _progressing(plan, context)
     ready = _ready(available, degraded, progressing, plan)
     if ready.status == "True":
@@ -117,9 +120,9 @@ def _advice(wanted: Wanted) -> str:
     )
 
 
-def _degraded(situation: Topology, plan: Plan, context: Context) -> Condition:
-    if plan.losses:
-        text = explain(situation.wanted, plan)
+def _degraded(situation: Topology, plan: Plan, context: Context, loss: str) -> Condition:
+    if plan.losses or loss:
+        text = explain(situation.wanted, plan) if plan.losses else loss
         return Condition(type="Degraded", status="True", reason="DataLost", message=text)
     formed = situation.observed.formed
     # A change reports what it waits for as progress: nothing is wrong by itself.

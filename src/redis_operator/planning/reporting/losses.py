@@ -2,27 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from msgspec.structs import replace
 
-from ...api.status import DataLoss, RedisStatus
+from ...api.status import DataLoss, RedisStatus, ShardStatus
 from ...redis.slots import NO_SLOTS, SlotSet
 from ..advice import ACCEPT_LOSS, Loss, Plan, Wanted
 
-__all__ = ["action_on", "explain", "is_recorded", "recorded", "until_recorded"]
+__all__ = ["action_on", "explain", "is_recorded", "lasting", "recorded", "until_recorded"]
 
 _SOON_SECONDS = 0.2
 
 
 def recorded(wanted: Wanted, plan: Plan, previous: RedisStatus, now: str) -> DataLoss | None:
-    """Return the last loss: that of this plan, which may be recorded already, or an older one."""
+    """Return the last loss: that of this plan, which may be recorded already, or an older one.
+
+    What else is lost before every slot is served again belongs to the same record.
+    """
     old = previous.last_data_loss
     if not plan.losses:
         return old
     slots, why = _slots(plan.losses), "; ".join(dict.fromkeys(loss.why for loss in plan.losses))
-    if old is not None and _stands(previous):
-        both = slots | SlotSet.parse(old.slots)
-        return DataLoss(old.time, str(both), old.reason, action_on(wanted, plan.losses))
-    return DataLoss(now, str(slots), why, action_on(wanted, plan.losses))
+    action = action_on(wanted, plan.losses)
+    if old is None:
+        return DataLoss(now, str(slots), why, action)
+    both = str(slots | SlotSet.parse(old.slots))
+    if _stands(previous):
+        return DataLoss(old.time, both, old.reason, action)
+    if slots and _never_available_since(previous, old.time):
+        return DataLoss(now, both, why if why == old.reason else f"{old.reason}; {why}", action)
+    return DataLoss(now, str(slots), why, action)
+
+
+def lasting(wanted: Wanted, previous: RedisStatus, shards: Iterable[ShardStatus]) -> str:
+    """Return what to report of the recorded loss while none of its slots is served, or "".
+
+    Servers in memory that ended together start one after the other. They are seen in turns as dead,
+    as starting and as new nodes, and not each of these observations alone shows the loss.
+    """
+    loss = previous.last_data_loss
+    if loss is None or not loss.slots or not wanted.volatile or not _stands(previous):
+        return ""
+    served = NO_SLOTS
+    for shard in shards:
+        served |= SlotSet.parse(shard.slots) if shard.primary else NO_SLOTS
+    if served & SlotSet.parse(loss.slots):
+        return ""
+    return f"slots {loss.slots}: {loss.reason}; {loss.action}"
 
 
 def until_recorded(plan: Plan, reported: RedisStatus) -> Plan:
@@ -46,6 +73,13 @@ def is_recorded(plan: Plan, reported: RedisStatus) -> bool:
     return (
         last is not None and _stands(reported) and _slots(plan.losses) <= SlotSet.parse(last.slots)
     )
+
+
+def _never_available_since(status: RedisStatus, time: str) -> bool:
+    available = next((c for c in status.conditions if c.type == "Available"), None)
+    if available is None or available.status == "True":
+        return False
+    return available.last_transition_time <= time
 
 
 def _stands(status: RedisStatus) -> bool:

@@ -19,7 +19,7 @@ from . import inventory
 from .conditions import bounded, conditions, since
 from .context import Context
 from .degradations import degradations
-from .losses import recorded
+from .losses import lasting, recorded
 
 __all__ = ["refused", "status"]
 
@@ -51,7 +51,8 @@ def status(wanted: Wanted, observed: Observed, plan: Plan, context: Context) -> 
     plan = _at_rest(plan, situation, previous)
     plan = _woken(_continued(plan, situation, previous), situation, previous)
     shards = tuple(inventory.shards(situation, context))
-    judged = conditions(situation, plan, context, mode.served)
+    loss = lasting(wanted, previous, shards)
+    judged = conditions(situation, plan, context, mode.served, loss)
     ready, available = judged[0], judged[1]
     used = sum(node.used_memory for node in observed.seen if situation.claims_data(node))
     engine, version = inventory.running(observed.seen)
