@@ -283,15 +283,30 @@ def test_the_time_is_counted_since_the_last_server_stopped_serving() -> None:
 
 
 def test_attempts_count_while_nothing_that_is_observed_changes() -> None:
-    memories = Memories(Clock())
+    clock = Clock()
+    memories = Memories(clock)
     plan = Plan(rule="any", stages=((MEET,),))
-    for _ in range(2):
+    begun = clock.now
+    for now in (0.0, 0.5, 1.0):
+        clock.now = begun + now
         memories.attempted(KEY, Observed(nodes=(node(A),)), plan)
     (found,) = of(memories).attempts
-    assert (found.times, found.at) == (2, 1000.0)
+    assert (found.times, found.at) == (2, begun + 1.0), "those within a second count once"
     memories.attempted(KEY, Observed(nodes=(node(B),)), plan)
     (found,) = of(memories).attempts
     assert found.times == 1
+
+
+def test_attempts_that_keep_failing_are_remembered_with_their_error() -> None:
+    clock = Clock()
+    memories = Memories(clock)
+    plan = Plan(rule="any", stages=((MEET,),))
+    for _ in range(6):
+        clock.now += 1
+        memories.attempted(KEY, Observed(nodes=(node(A),)), plan, (StepOutcome(MEET, "refused"),))
+    memories.attempted(KEY, Observed(nodes=(node(B),)), Plan(), ())
+    (found,) = of(memories).attempts
+    assert (found.times, found.error) == (5, "refused")
 
 
 def test_pods_that_the_cluster_refused_to_resize_are_remembered() -> None:

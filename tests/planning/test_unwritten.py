@@ -98,3 +98,20 @@ def test_what_needs_no_objects_goes_on(name: str) -> None:
 def test_a_database_that_wants_nothing_says_nothing_about_it() -> None:
     advice = plan(m.wanted(unwritten=WHY), W, m.NOW)
     assert advice.settled
+
+
+def test_a_shard_that_sleeps_is_not_removed_before_its_slots_were_moved() -> None:
+    """It is scaled up first; while that has no effect, its volumes hold the keys of its slots."""
+    workloads = tuple(replace(w, pods=0 if w.shard == 2 else w.pods) for w in W.workloads)
+    nodes = tuple(node for node in W.nodes if node.pod.shard != 2)
+    observed = replace(W, workloads=workloads, nodes=nodes)
+    for pod in ("2-0", "2-1"):
+        observed = m.viewed(observed, m.server(W, pod).id, connected=False)
+    for now in range(5):
+        tried = plan(m.wanted(shards=2), observed, m.NOW + now)
+        assert [type(step) for step in tried.steps] == [ScaleWorkload]
+        attempts = after_attempt(observed.attempts, tried, m.NOW + now, ("a quota",))
+        observed = replace(observed, attempts=attempts)
+    found = plan(m.wanted(shards=2), observed, m.NOW + 4.5)
+    assert found.steps == ()
+    assert any("shard 2 cannot be removed yet" in reason for reason in found.blocked)

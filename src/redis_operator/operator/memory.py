@@ -114,7 +114,7 @@ class Memories:
         return known if known is not None and known[0].metadata.uid == uid else None
 
     def attempted(
-        self, key: Key, observed: Observed, plan: Plan, outcomes: tuple[StepOutcome, ...]
+        self, key: Key, observed: Observed, plan: Plan, outcomes: tuple[StepOutcome, ...] = ()
     ) -> None:
         """Remember that a plan was carried out, as long as the observed state is the same."""
         seen, attempts = self._attempts.get(key, (None, ()))

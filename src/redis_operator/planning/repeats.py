@@ -64,8 +64,8 @@ def after_attempt(
 def still_failing(attempts: tuple[Attempt, ...], now: float) -> tuple[Attempt, ...]:
     """What is remembered of attempts when the observed state has changed.
 
-    Steps that failed again and again are tried once, and not five times after each change: other
-    changes would hardly go on.
+    Steps that failed repeatedly are tried once after each change, and not five times: other changes
+    would have to wait for them each time.
     """
     return tuple(
         replace(attempt, times=_TIMES)

@@ -23,7 +23,7 @@ from redis_operator.planning.cluster.election import (
 )
 from redis_operator.planning.cluster.guards import GUARDS
 from redis_operator.planning.guards import breaches
-from redis_operator.planning.identity import Role
+from redis_operator.planning.identity import NodeId, Role
 from redis_operator.planning.observed import Election, Observed, Unreachable
 from redis_operator.redis.slots import NO_SLOTS, SlotSet
 
@@ -145,10 +145,21 @@ OUTDATED = {
     "the primary's files are broken": (m.but(OLD, "0-0", pod_unloadable="bad"), {}, False),
     "its slots are given up": (OLD, {"accepted_loss": P0.slots}, False),
     "others are": (OLD, {"accepted_loss": P1.slots}, True),
-    "the primary's pod is gone for good": (
-        replace(m.without(OLD, "0-0"), workloads=W.workloads[1:]),
+    "the primary's pod runs as another server": (
+        replace(
+            OLD,
+            nodes=(
+                replace(m.server(m.emptied(W, "0-0"), "0-0"), id=NodeId("f" * 40)),
+                *(node for node in OLD.nodes if node.pod.name != "db-0-0"),
+            ),
+        ),
         {},
         False,
+    ),
+    "the primary's StatefulSet is gone, and created again": (
+        replace(m.without(OLD, "0-0"), workloads=W.workloads[1:]),
+        {},
+        True,
     ),
     "the primary's pod may come back": (m.without(OLD, "0-0"), {}, True),
 }

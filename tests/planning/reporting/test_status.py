@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 from datetime import UTC, datetime
+from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from planning.cluster.test_rules_heal import WANTED, new_database, whole_database
@@ -36,6 +38,10 @@ def told(database: SimulatedDatabase, previous: RedisStatus | None = None) -> Re
 
 def condition(found: RedisStatus, kind: str) -> tuple[str, str]:
     return next((c.status, c.reason) for c in found.conditions if c.type == kind)
+
+
+def message(found: RedisStatus, kind: str) -> str:
+    return next(c.message for c in found.conditions if c.type == kind)
 
 
 def test_a_whole_database_is_ready_and_tells_its_shards() -> None:
@@ -252,6 +258,15 @@ def test_a_paused_database_says_what_it_would_do() -> None:
     assert not database.plan().stages
     assert condition(found, "Ready") == ("False", "Paused")
     assert "pods are of an old revision" in found.message
+
+
+@pytest.mark.parametrize("held", [{"paused": True, "unwritten": "x"}, {"update_paused": True}])
+def test_settings_that_need_a_restart_are_not_said_to_be_in_place(held: dict[str, Any]) -> None:
+    database = whole_database()
+    assert message(told(database), "ConfigApplied") == "every server has the settings of the spec"
+    database.apply_spec(replace(WANTED, **held), revision="2")
+    found = message(told(database), "ConfigApplied")
+    assert found.startswith("every server has the settings of the spec that need no restart;")
 
 
 def test_a_normal_creation_warns_of_nothing_and_no_event_is_empty() -> None:

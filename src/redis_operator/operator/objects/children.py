@@ -39,7 +39,12 @@ from redis_operator.manifests.layout import ServiceRow
 from redis_operator.manifests.layouts import layout_of
 from redis_operator.operator.mode_change import as_run
 from redis_operator.operator.objects.look import is_left_out
-from redis_operator.operator.objects.ownership import chosen_version, limitation, pods_to_adopt
+from redis_operator.operator.objects.ownership import (
+    chosen_version,
+    limitation,
+    pods_to_adopt,
+    unrecorded,
+)
 from redis_operator.operator.wanted import read_acceptance
 from redis_operator.operator.world import CHILD_KINDS, World
 from redis_operator.planning.advice import ACCEPT_LOSS
@@ -211,20 +216,10 @@ class Children:
         return {**raw, "spec": spec}
 
     def unrecorded(self, redis: Redis, facts: Facts) -> str:
-        """Name the fields of a spec that differ from those its objects were last made from.
-
-        Empty where there are none, or where it is not known. `spec.paused` has no objects.
-        """
+        """Name the fields of a spec that differ from those its objects were last made from."""
         found = self._config_map((redis.metadata.namespace, redis.metadata.name))
-        try:
-            text = found.metadata.annotation(names.SPEC_ANNOTATION)
-            before = replace(msgspec.json.decode(text, type=RedisSpec), paused=redis.spec.paused)
-        except (AttributeError, msgspec.DecodeError):
-            return ""  # there are no objects yet, or the annotation was edited
-        was, now = map(msgspec.to_builtins, (before, facts.becomes or redis.spec))
-        fields = sorted(name for name in was.keys() | now.keys() if was.get(name) != now.get(name))
-        changed = ", ".join(f"spec.{name}" for name in fields)
-        return f"changes of {changed} are not carried out" if changed else ""
+        recorded = found.metadata.annotation(names.SPEC_ANNOTATION) if found is not None else ""
+        return unrecorded(facts.becomes or redis.spec, recorded)
 
     def recorded_mode(self, raw: Manifest) -> Mode | None:
         """Return the mode in which a database was last reconciled, if one is recorded."""

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import msgspec
+from msgspec.structs import replace
+
 from kubecontroller import ObjectMeta
-from redis_operator.api.redis import Redis
+from redis_operator.api.redis import Redis, RedisSpec
 from redis_operator.manifests.layouts import layout_of
 from redis_operator.manifests.names import DATABASE_LABEL, VERSION_ANNOTATION
 
-__all__ = ["chosen_version", "limitation", "pods_to_adopt"]
+__all__ = ["chosen_version", "limitation", "pods_to_adopt", "unrecorded"]
 
 
 def limitation(redis: Redis, found: ObjectMeta | None) -> str | None:
@@ -80,3 +83,18 @@ def chosen_version(redis: Redis, config_map: ObjectMeta | None) -> str:
         return ""
     engine, _, version = config_map.annotation(VERSION_ANNOTATION).partition(" ")
     return str(version) if engine == redis.spec.engine.value else ""
+
+
+def unrecorded(spec: RedisSpec, recorded: str) -> str:
+    """Name the fields of a spec that differ from those that the ConfigMap is annotated with.
+
+    Empty where there are none, or where it is not known. `spec.paused` has no objects.
+    """
+    try:
+        before = msgspec.json.decode(recorded, type=RedisSpec)
+    except msgspec.DecodeError:
+        return ""  # there are no objects yet, or the annotation was edited
+    was, now = map(msgspec.to_builtins, (replace(before, paused=spec.paused), spec))
+    fields = sorted(name for name in was.keys() | now.keys() if was.get(name) != now.get(name))
+    changed = ", ".join(f"spec.{name}" for name in fields)
+    return f"changes of {changed} are not carried out" if changed else ""

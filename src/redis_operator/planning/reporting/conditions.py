@@ -12,6 +12,7 @@ from ..actions import ConfigSet
 from ..advice import Plan, Wanted
 from ..common.configure import configure
 from ..common.fill import unfilled
+from ..common.roll import outdated
 from ..copies import Copy
 from ..observed import Observed, Unreachable
 from ..repeats import last_error
@@ -201,9 +202,11 @@ def _progressing(plan: Plan, context: Context) -> Condition:
 
 def _config_applied(situation: Topology, plan: Plan, context: Context) -> Condition:
     """Judge the settings themselves: another rule may be the one that acts."""
-    open_ = configure(situation)
+    open_, nodes = configure(situation), situation.observed.nodes
     if open_ is None:
         text = "every server has the settings of the spec"
+        if situation.wanted.unwritten or any(outdated(situation, n.pod) for n in nodes):
+            text += " that need no restart; pods that are not recreated yet may lack others"
         return Condition(type="ConfigApplied", status="True", reason="Applied", message=text)
     failed = context.failures and any(isinstance(step, ConfigSet) for step in plan.steps)
     refusal = last_error(open_, situation.observed)
