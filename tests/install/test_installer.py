@@ -30,7 +30,7 @@ from kubelocal.apiserver.inprocess import InProcessTransport
 from redis_operator.api.webhooks import CONFIGURATION, SECRET
 from redis_operator.install.installer import InstallError
 from redis_operator.install.managed.lifecycle import InstallerLife
-from redis_operator.install.options import Options
+from redis_operator.install.options import Issuer, MonitoringOptions, Options
 from redis_operator.install.waiting import WEBHOOK_CONFIGURATIONS, NotInForce, StageTimeout
 from redis_operator.operator.world import REDIS_FAILOVERS, REDISES
 from support.small_cluster import small_cluster
@@ -135,7 +135,9 @@ async def test_rights_are_given_only_where_databases_are_looked_after() -> None:
         await cluster.client.get(ROLES, ("team", "redis-operator"))
         with pytest.raises(NotFound):
             await cluster.client.get(ROLES, ("other", "redis-operator"))
-        everywhere = await cluster.client.get(CLUSTER_ROLES, ("", "redis-operator"))
+        with pytest.raises(NotFound):
+            await cluster.client.get(CLUSTER_ROLES, ("", "redis-operator"))
+        everywhere = await cluster.client.get(CLUSTER_ROLES, ("", "redis-operator-namespaced"))
         verbs = {name: rule["verbs"] for rule in everywhere["rules"] for name in rule["resources"]}
         follow, write = ["list", "watch"], ["get", "list", "watch", "patch"]
         assert verbs == {
@@ -143,6 +145,29 @@ async def test_rights_are_given_only_where_databases_are_looked_after() -> None:
             **dict.fromkeys(("redis", "redisbackups", "redisrestores"), write),
             "namespaces": ["get"],
         }
+
+
+async def test_rights_are_taken_back_when_no_pod_needs_them_any_more() -> None:
+    """A new version that does not start leaves the old one with the rights it works with."""
+    account = "system:serviceaccount:redis-operator:redis-operator"
+    async with small_cluster() as cluster:
+        operator = Client(
+            InProcessTransport(
+                cluster.server,
+                user=User(name=account, groups=("system:serviceaccounts", "system:authenticated")),
+            )
+        )
+        await cluster.client.create(NAMESPACES.plain(), {"metadata": {"name": "team"}})
+        await cluster.installer().install(Options())
+        missing = Options(image="redis-operator:missing", watch_namespaces=("team",))
+        with pytest.raises(NotInForce):
+            await cluster.installer(seconds=5.0).install(missing)
+        await operator.list(SECRETS)
+        await operator.list(REDISES)
+        await cluster.installer().install(Options(watch_namespaces=("team",)))
+        await operator.list(SECRETS, namespace="team")
+        with pytest.raises(Forbidden):
+            await operator.list(SECRETS)
 
 
 async def test_rights_in_a_namespace_that_is_no_longer_looked_after_are_taken_back() -> None:
@@ -252,6 +277,33 @@ async def test_databases_stay_and_can_be_deleted_without_an_operator() -> None:
             await cluster.client.get(NAMESPACES, ("", "redis-operator"))
         await cluster.client.delete(REDISES, ("default", "cache"))
         assert await cluster.databases() == []
+
+
+@pytest.mark.parametrize("lost", ["record", "namespace"])
+async def test_nothing_is_left_of_an_installation_whose_record_is_lost(lost: str) -> None:
+    async with small_cluster() as cluster:
+        await cluster.serve_cert_manager()
+        await cluster.client.create(NAMESPACES.plain(), {"metadata": {"name": "team"}})
+        secured = MonitoringOptions(secured=True)
+        given = Options(watch_namespaces=("team",), issuer=Issuer("x"), monitoring=secured)
+        await cluster.installer().install(given)
+        await cluster.create_database("cache", "team")
+        if lost == "namespace":
+            await cluster.client.delete(NAMESPACES, ("", "redis-operator"))
+            await asyncio.sleep(60.0)
+        else:
+            record = ("redis-operator", "redis-operator-installation")
+            await cluster.client.delete(CONFIG_MAPS, record)
+        await cluster.remover().uninstall("redis-operator")
+        left = [
+            name
+            for name, raw in (await cluster.state()).items()
+            if "redisoperator.dev/installation" in (raw["metadata"].get("labels") or {})
+        ]
+        kept = ("customresourcedefinitions", "validatingadmissionpolic")
+        assert [name for name in left if not name.startswith(kept)] == []
+        [database] = await cluster.databases()
+        assert not database["metadata"].get("finalizers")
 
 
 async def test_a_namespace_with_something_of_somebody_else_stays() -> None:
@@ -508,11 +560,13 @@ async def test_a_namespace_that_still_ends_is_waited_for() -> None:
         assert found.status.available_replicas == 2
 
 
-async def test_a_helm_release_is_not_taken_apart() -> None:
+@pytest.mark.parametrize("watched", [(), ("default",)])
+async def test_a_helm_release_is_not_taken_apart(watched: tuple[str, ...]) -> None:
     async with small_cluster() as cluster:
-        await cluster.installer().install(Options())
+        await cluster.installer().install(Options(watch_namespaces=watched))
         change = MergePatch({"metadata": {"labels": {"app.kubernetes.io/managed-by": "Helm"}}})
-        await cluster.client.patch(CLUSTER_ROLES, ("", "redis-operator"), change)
+        name = "redis-operator-namespaced" if watched else "redis-operator"
+        await cluster.client.patch(CLUSTER_ROLES, ("", name), change)
         before = await cluster.state()
         with pytest.raises(InstallError, match="helm uninstall"):
             await cluster.remover().uninstall("redis-operator")

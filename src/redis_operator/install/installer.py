@@ -32,7 +32,7 @@ from .inventory import (
 from .objects import INSTALLATION_LABEL, Object, Stage
 from .options import Options
 from .persistence import PersistentTransport
-from .rights import OPERATOR, RBAC
+from .rights import NAMESPACED, OPERATOR, RBAC
 from .stored import misfits
 from .strategy import Listed, Strategy, generate
 from .waiting import StageTimeout, wait, wait_for_stage
@@ -201,14 +201,15 @@ class Installer:
 
         A missing installation may have been lost: only an object with another owner's label counts.
         """
-        operator = await self._live(_CLUSTER_ROLES, ("", OPERATOR))
-        if _label(operator, _MANAGED_BY) == "Helm":
+        names = (OPERATOR, NAMESPACED, _INSTALLER)
+        roles = [await self._live(_CLUSTER_ROLES, ("", name)) for name in names]
+        if any(_label(one, _MANAGED_BY) == "Helm" for one in roles):
             raise InstallError("the operator belongs to a Helm release: use `helm uninstall`")
         for name in (INVENTORY, _INSTALLER):
             kind: Kind[Any] = CONFIG_MAPS if name == INVENTORY else DEPLOYMENTS
             if await self._live(kind.plain(), (namespace, name)) is not None:
                 return
-        for found in (operator, await self._live(_CLUSTER_ROLES, ("", _INSTALLER))):
+        for found in roles:
             installed_in = _label(found, INSTALLATION_LABEL) or namespace
             if installed_in != namespace:
                 raise InstallError(

@@ -55,6 +55,7 @@ _PLURALS: Final = {
     "ServiceMonitor": "servicemonitors",
     "PrometheusRule": "prometheusrules",
 }
+_ROLES: Final = ("Role", "ClusterRole")
 
 
 class InstallPhase(StrEnum):
@@ -164,7 +165,7 @@ def surplus(old: Iterable[Item], new: Iterable[Item]) -> list[Item]:
     Bindings are deleted before their roles: nothing is bound to a role that does not exist.
     """
     gone = set(old) - set(new)
-    return sorted((i for i in gone if not i.is_kept), key=lambda i: (i.kind == "Role", i))
+    return sorted((i for i in gone if not i.is_kept), key=lambda i: (i.kind in _ROLES, i))
 
 
 def _text(value: object) -> str:

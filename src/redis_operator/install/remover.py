@@ -10,12 +10,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
+from msgspec.structs import replace
+
 from kubecontroller import Client, Conflict, Kind, Manifest, NotFound
 from kubecontroller.client.objects import (
     CONFIG_MAPS,
     DEPLOYMENTS,
     PERSISTENT_VOLUME_CLAIMS,
     PODS,
+    ROLE_BINDINGS,
+    ROLES,
     SECRETS,
 )
 from kubecontroller.runtime import remove_finalizer
@@ -33,8 +37,8 @@ from redis_operator.operator.world import (
 
 from .installer import Installer, InstallError, Tell, persistent
 from .inventory import INVENTORY, InstallPhase, Inventory, Item, certificate_items, item_of, written
-from .objects import Stage, objects, stages
-from .options import Options
+from .objects import INSTALLATION_LABEL, Stage, objects, stages
+from .options import Issuer, MonitoringOptions, Options
 from .rights import OPERATOR
 from .waiting import StageTimeout, operator_pods, rollout_limitation, wait
 
@@ -95,7 +99,7 @@ class Remover:
         installed = await self._installer.find(namespace)
         options = installed.options if installed is not None else Options(namespace=namespace)
         items = {item_of(made) for made in objects(options)}
-        items |= set(installed.items) if installed is not None else set()
+        items |= set(installed.items) if installed is not None else await self._unrecorded(options)
         if installed is not None:
             record = Inventory(options, tuple(sorted(items)), InstallPhase.REMOVING)
             await self._client.apply(CONFIG_MAPS, written(record))
@@ -116,6 +120,22 @@ class Remover:
             await self._delete_kept(order, namespace)
         await self._installer.delete(item_of(written(Inventory(options))), namespace)
         await self._delete_namespace(options)
+
+    async def _unrecorded(self, options: Options) -> set[Item]:
+        """Return what may have been applied where its record is lost, as with its namespace."""
+        namespace = options.namespace
+        widest = replace(
+            options,
+            watch_namespaces=(namespace,),
+            issuer=Issuer("any"),
+            monitoring=MonitoringOptions(secured=True),
+        )
+        found = {item_of(made) for made in objects(widest)}
+        for kind in (ROLES, ROLE_BINDINGS):
+            page = await self._client.list(kind.plain(), labels=f"{INSTALLATION_LABEL}={namespace}")
+            named = {"apiVersion": kind.api_version, "kind": kind.kind}
+            found |= {item_of({**raw, **named}) for raw in page.items}
+        return found
 
     async def _delete_databases(self, found: list[Manifest], options: Options) -> None:
         """Delete all databases, and let a running operator delete their volumes.

@@ -23,6 +23,7 @@ __all__ = [
     "ELECTION_RIGHTS",
     "ISSUED_RIGHTS",
     "METRICS_RIGHT",
+    "NAMESPACED",
     "OPERATOR",
     "RBAC",
     "RELEASE_RIGHTS",
@@ -46,6 +47,9 @@ __all__ = [
 
 OPERATOR: Final = "redis-operator"
 """The name of the operator's account, and of its namespace."""
+
+NAMESPACED: Final = f"{OPERATOR}-namespaced"
+"""The name of the cluster-wide rights of an operator of some namespaces."""
 
 RBAC: Final = "rbac.authorization.k8s.io"
 _READ: Final = ["get", "list", "watch"]
@@ -177,9 +181,13 @@ def role(kind: str, name: str, rules: tuple[Rule, ...], **metadata: Any) -> dict
 
 def cluster_role(*, databases: bool = True) -> dict[str, Any]:
     """Return the rights in the whole cluster; without those on databases, what an operator
-    of some namespaces needs."""
+    of some namespaces needs.
+
+    They have different names: an installation that changes from one to the other has both until
+    no pod needs the first any more.
+    """
     rules = (*(DATABASE_RIGHTS if databases else RELEASE_RIGHTS), *CLUSTER_RIGHTS)
-    return role("ClusterRole", OPERATOR, rules)
+    return role("ClusterRole", OPERATOR if databases else NAMESPACED, rules)
 
 
 def namespaced_role(namespace: str = "") -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from kubecontroller import Client, Manifest, MergePatch, NotFound, Propagation
+from kubecontroller import Client, Manifest, NotFound, Propagation
 from kubecontroller.client.objects import (
     CONFIG_MAPS,
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -20,6 +20,7 @@ from kubecontroller.client.objects import (
     JOBS,
     PODS,
 )
+from kubecontroller.runtime import remove_finalizer
 from redis_operator import __version__
 from redis_operator.api.redisoperator import RedisOperator, WatchedNamespaces
 from redis_operator.install.installer import Installer, InstallError, Tell, kind_of, persistent
@@ -36,7 +37,7 @@ from redis_operator.install.waiting import (
 
 from .choices import Named, load_redisoperator, load_status, options_of
 from .objects import INSTALLER, INSTALLER_LABELS, installer_objects
-from .reconcile import REDIS_OPERATORS
+from .reconcile import FINALIZER, REDIS_OPERATORS
 
 __all__ = ["InstallerLife", "redisoperator"]
 
@@ -142,18 +143,21 @@ class InstallerLife:
     async def remove(self, namespace: str) -> None:
         """Remove the installer and the `RedisOperator`; what it installed stays."""
         await self._installer.check_lives(namespace)
-        await self._delete(DEPLOYMENTS.plain(), (namespace, INSTALLER))
+        documents = installer_objects(Options(namespace=namespace))
+        for document in documents:
+            if document["kind"] == DEPLOYMENTS.kind:
+                await self._installer.delete(item_of(document), namespace)
         await wait(partial(self._running, namespace), self._patience)
         with suppress(NotFound):
-            change = MergePatch({"metadata": {"finalizers": None}})
-            await self._client.patch(REDIS_OPERATORS, _KEY, change)
+            raw = await self._client.get(REDIS_OPERATORS, _KEY)
+            await remove_finalizer(self._client, REDIS_OPERATORS, raw, FINALIZER)
             await self._delete(REDIS_OPERATORS, _KEY)
         for kind in (JOBS, CONFIG_MAPS):
             page = await self._client.list(kind.plain(), namespace=namespace, labels=STRATEGY_LABEL)
             for raw in page.items:
                 await self._delete(kind.plain(), (namespace, raw["metadata"]["name"]))
         await wait(partial(self._asking, namespace), self._patience)
-        for document in reversed(installer_objects(Options(namespace=namespace))):
+        for document in reversed(documents):
             if document["kind"] != "Namespace":
                 await self._installer.delete(item_of(document), namespace)
 

@@ -51,7 +51,7 @@ from redis_operator.api.redisoperator import (
 from redis_operator.install.installer import Installer, InstallError, Memory, kind_of
 from redis_operator.install.inventory import Inventory, Item
 from redis_operator.install.objects import Component
-from redis_operator.install.options import Options
+from redis_operator.install.options import DEFAULT_NAMESPACE, Options
 from redis_operator.install.remover import Remover
 from redis_operator.install.rights import OPERATOR
 from redis_operator.install.strategy import STRATEGY_LABEL, Strategy, name_of, read
@@ -99,6 +99,9 @@ class Installations(Struct, frozen=True):
         raw = self.operator(key)
         if raw is None:
             return Done()
+        if meta_of(raw).name != DEFAULT_NAMESPACE:  # whoever edits the definition can have two
+            text = f"metadata.name: a cluster has one RedisOperator, called {DEFAULT_NAMESPACE}"
+            return await self._told(raw, Standing(refusal="InvalidSpec", message=text), None)
         try:
             finalizer = Finalizer(self.client, REDIS_OPERATORS, FINALIZER)
             passing = partial(self._pass, raw)
