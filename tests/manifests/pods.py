@@ -150,7 +150,11 @@ class Pod:
     def is_ready(self, path: str | None = None) -> bool:
         environment = self.environment() | ({"PATH": path} if path else {})
         script = [SHELL, str(self.directory / "config" / "ready.sh")]
-        return subprocess.run(script, env=environment, check=False, timeout=60).returncode == 0
+        done = subprocess.run(
+            script, env=environment, check=False, timeout=60, stdout=subprocess.PIPE
+        )
+        assert bool(done.stdout.strip()) == bool(done.returncode), "the event has what it prints"
+        return done.returncode == 0
 
     def slept(self) -> float:
         """How many seconds the scripts have slept, all sleeps of this pod together."""

@@ -260,11 +260,11 @@ set -u
 """
     + CAN_ASK
     + r"""[ -n "${found:-}" ] || exit 0
-answer=$(ask "CLUSTER INFO" "INFO replication") || exit 1
-case $answer in *cluster_state:ok*) ;; *) exit 1 ;; esac
-case $answer in *role:slave*) ;; *role:master*) exit 0 ;; *) exit 1 ;; esac
-case $answer in *master_link_status:up*) exit 0 ;; esac
-exit 1
+not_ready() { printf '%s\n' "$1"; exit 1; }
+answer=$(ask "CLUSTER INFO" "INFO replication") || not_ready "the server does not respond"
+case $answer in *cluster_state:ok*) ;; *) not_ready "cluster_state is not ok (CLUSTERDOWN)" ;; esac
+case $answer in *role:master*|*role:slave*master_link_status:up*) exit 0 ;; esac
+not_ready "the replica has no link to its primary"
 """
 )
 

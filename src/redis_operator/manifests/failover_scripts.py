@@ -150,12 +150,20 @@ is_ready() {
     return 1
 }
 
+not_ready() {
+    case $answer in
+        *role:slave*loading:0*) printf 'the replica has no link to its primary\n' ;;
+        *) printf 'the server does not respond, or is loading its data\n' ;;
+    esac
+    exit 1
+}
+
 # A server that is about to be ready, as when its primary was just named, needs no second probe.
 left=4
 until is_ready; do
-    [ "$left" -gt 0 ] || exit 1
+    [ "$left" -gt 0 ] || not_ready
     left=$((left - 1))
-    sleep 0.4 2>/dev/null || exit 1
+    sleep 0.4 2>/dev/null || not_ready
 done
 # It has a role again: its role before the start no longer counts.
 rm -f "$DATA/led-before"
@@ -304,6 +312,7 @@ set -u
     + CAN_ASK
     + r"""[ -n "${found:-}" ] || { rm -f "$DATA/starting"; exit 0; }
 case $(ask PING) in *PONG*) rm -f "$DATA/starting"; exit 0 ;; esac
+printf 'the sentinel does not respond\n'
 exit 1
 """
 )

@@ -68,6 +68,7 @@ set -u
     + CAN_ASK
     + r"""[ -n "${found:-}" ] || exit 0
 case $(ask "INFO persistence") in *loading:0*) exit 0 ;; esac
+printf 'the server does not respond, or is loading its data\n'
 exit 1
 """
 )

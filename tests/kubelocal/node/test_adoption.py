@@ -241,6 +241,25 @@ async def test_shutdown_keeps_pods_and_the_next_agent_starts_them(bare_world: Wo
     assert found["status"]["podIP"] != before["status"]["podIP"]
 
 
+async def test_containers_start_at_once_however_often_the_cluster_was_stopped(
+    bare_world: World,
+) -> None:
+    """No delay of earlier ends: a node that boots starts everything at once."""
+    world = bare_world
+    script = "trap 'exit 0' TERM; echo trapped; while :; do sleep 0.01; done"
+    agent = await world.start_agent()
+    await world.create(pod("p", container("main", script)))
+    await world.until(is_ready)
+    for stops in (1, 2, 3):
+        await world.kill_agent()
+        await agent.shutdown(grace=5)
+        agent = await world.start_agent()
+        await world.until(lambda p, n=stops: status_of(p)["restartCount"] == n and is_ready(p))
+    reasons = {event["reason"] for event in await world.events()}
+    assert "Started" in reasons
+    assert "BackOff" not in reasons
+
+
 async def test_powered_off_node_falls_silent_and_comes_back(world: World) -> None:
     assert world.agent is not None
     script = "trap 'echo goodbye' TERM; sleep 600"

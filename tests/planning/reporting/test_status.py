@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from planning.cluster.test_rules_heal import WANTED, new_database, whole_database
 from planning.cluster.test_rules_slots import told_everybody_but_its_replica
 from planning.moments import knowing
-from redis_operator.api.status import Phase, RedisStatus
+from redis_operator.api.status import Binding, Phase, RedisStatus, ShardStatus
 from redis_operator.planning import advice
 from redis_operator.planning.advice import Plan
 from redis_operator.planning.cluster.actions import InheritSlots
@@ -165,6 +165,40 @@ def test_a_new_primary_is_news() -> None:
     after = told(database, before)
     assert "PrimaryChanged" in {n.reason for n in announcements(before, after)}
     assert after.shards[0].last_failover_time == "2030-01-01T00:00:00Z"
+
+
+def test_a_primary_of_a_database_without_shards_is_announced_without_one() -> None:
+    before = RedisStatus(
+        binding=Binding("db-conn"), shards=(ShardStatus(name="server-0", primary="db-0"),)
+    )
+    after = replace(before, shards=(ShardStatus(name="server-0", primary="db-1"),))
+    (news,) = announcements(before, after)
+    assert news.message == "db-1 is the primary now, before it was db-0"
+
+
+def test_a_repair_after_a_crash_is_told_once_and_is_never_called_ready() -> None:
+    database = whole_database(replace(WANTED, persistent=False, volatile=True))
+    before = told(database)
+    database.world.kill("db-0-0")
+    reasons: set[str] = set()
+    for moment in range(60):
+        if moment == 8:
+            database.world.start("db-0-0")
+        after = told(database, before)
+        for found in after.conditions:
+            parts = found.message.split("; ")
+            assert len(parts) == len(set(parts)), found
+            assert sum("connection refused" in part for part in parts) <= 1, found
+            if (found.type, found.status) == ("Progressing", "True"):
+                reasons.add(found.reason)
+        before = after
+        for stage in database.plan().stages:
+            for step in stage:
+                database.execute(step)
+        database.advance(0.25)
+    assert before.phase is Phase.READY
+    assert "Healing" in reasons
+    assert "Ready" not in reasons
 
 
 def test_servers_that_cannot_be_observed_are_not_reported_as_serving() -> None:

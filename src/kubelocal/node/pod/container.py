@@ -59,7 +59,7 @@ class ContainerRunner:
         self.container = container
         self.description: Description | None = None
         self._end: asyncio.Future[Ended] | None = None
-        self._backoff = Backoff(container.restarts)
+        self.backoff = Backoff(container.restarts)
         self._image_backoff = 0.0
         self._stop = asyncio.Event()
         self._deadline = 0.0
@@ -143,7 +143,7 @@ class ContainerRunner:
         ran = 0.0
         if ended.started is not None and ended.reason != "StartError":
             ran = (ended.finished - ended.started).total_seconds()
-        delay = self._backoff.after_end(ran=ran)
+        delay = self.backoff.after_end(ran=ran)
         since = (self._context.machine.now() - ended.finished).total_seconds()
         if delay - since > 0:
             metadata = self._context.pod["metadata"]

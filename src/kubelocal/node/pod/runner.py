@@ -26,7 +26,15 @@ from kubelocal.node.errors import KeeperError, NodeError, VolumeError
 from kubelocal.node.layout import ContainerRecord, PodFolder, PodRecord
 from kubelocal.node.pod.container import ContainerRunner
 from kubelocal.node.pod.context import Machine
-from kubelocal.node.pod.states import Container, Role, Waiting, from_status, instant, parse_instant
+from kubelocal.node.pod.states import (
+    Backoff,
+    Container,
+    Role,
+    Waiting,
+    from_status,
+    instant,
+    parse_instant,
+)
 from kubelocal.node.pod.status import PodState, phase_of, pod_status
 from kubelocal.node.process.client import Ended, ProcessList
 from kubelocal.node.volumes.pod_volumes import PodVolumes
@@ -249,6 +257,8 @@ class PodRunner:
         self._record = found
         alive = any(record.identity in listed.running for record in found.containers.values())
         for runner in self.runners:
+            if not listed.running:  # the machine was off, and a kubelet that boots knows no delays
+                runner.backoff = Backoff()
             record = found.containers.get(runner.name)
             if record is None:
                 continue

@@ -51,7 +51,8 @@ def announcements(before: RedisStatus, after: RedisStatus) -> tuple[Announcement
         old = before_primaries.get(shard.name, "")
         formed = before.binding is not None  # before that, the primary had served no client
         if formed and old and shard.primary and old != shard.primary:
-            text = f"{shard.primary} is the primary of {shard.name} now, before it was {old}"
+            of = f" of {shard.name}" if len(after.shards) > 1 else ""
+            text = f"{shard.primary} is the primary{of} now, before it was {old}"
             found.append(Announcement(warning=False, reason="PrimaryChanged", message=text))
     return tuple(dict.fromkeys(found))
 

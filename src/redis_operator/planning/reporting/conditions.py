@@ -45,7 +45,7 @@ def conditions(
     wanted, observed = situation.wanted, situation.observed
     available = _available(situation, plan, served)
     degraded = _degraded(situation, plan, context, loss)
-    progressing = _progressing(plan, context)
+    progressing = _progressing(plan, context, formed=observed.formed)
     ready = _ready(available, degraded, progressing, plan)
     if ready.status == "True":
         ready = _with_companions(situation, ready)
@@ -130,7 +130,7 @@ def _degraded(situation: Topology, plan: Plan, context: Context, loss: str) -> C
     sleeps = plan.phase in (advice.PlanPhase.HIBERNATED, advice.PlanPhase.WAKING)
     changing = sleeps or plan.phase in _CHANGING
     silent = [
-        f"{node.pod.name}: {node.pod.waiting or node.error}"
+        f"{node.pod.name} does not respond: {node.pod.waiting or node.error}"
         for node in (*situation.unreachable, *(_silent_sentinels(situation) if changing else ()))
         if not _is_expected(situation, plan, node)
     ]
@@ -181,7 +181,7 @@ def _reported_reason(context: Context) -> str:
     return next((c.reason for c in context.previous.conditions if c.type == "Degraded"), "")
 
 
-def _progressing(plan: Plan, context: Context) -> Condition:
+def _progressing(plan: Plan, context: Context, *, formed: bool) -> Condition:
     if plan.held:
         return Condition(type="Progressing", status="False", reason="Paused", message=plan.held)
     sleeps = plan.phase is advice.PlanPhase.HIBERNATED and not plan.blocked
@@ -197,7 +197,10 @@ def _progressing(plan: Plan, context: Context) -> Condition:
             message="nothing is in progress",
         )
     text = plan.why or "; ".join(plan.blocked)
-    return Condition(type="Progressing", status="True", reason=plan.phase.value, message=text)
+    phase = plan.phase
+    if phase is advice.PlanPhase.READY:  # upkeep: it is not ready before its end
+        phase = advice.PlanPhase.HEALING if formed else advice.PlanPhase.CREATING
+    return Condition(type="Progressing", status="True", reason=phase.value, message=text)
 
 
 def _config_applied(situation: Topology, plan: Plan, context: Context) -> Condition:
