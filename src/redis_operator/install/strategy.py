@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+import zlib
 from collections.abc import Mapping
 from functools import cached_property, lru_cache
 from hashlib import sha256
@@ -136,7 +137,7 @@ def _unpacked(packed: str, digest: str | None) -> Strategy | str:
         if sha256(text).hexdigest() != digest:
             return "was changed: its digest is not that of its objects"
         return msgspec.json.decode(text, type=Strategy)
-    except (ValueError, OSError, EOFError, msgspec.MsgspecError) as error:
+    except (ValueError, OSError, EOFError, zlib.error, msgspec.MsgspecError) as error:
         return f"cannot be read: {error}"
 
 

@@ -144,7 +144,9 @@ def rollout_limitation(found: Deployment) -> str | None:
     if status.observed_generation < found.metadata.generation:
         return f"Deployment {name} was not reconciled yet"
     if status.updated_replicas < wanted:
-        return f"Deployment {name} has {status.updated_replicas} of {wanted} new pods"
+        true = {c.type: c.message for c in status.conditions or () if c.status == "True"}
+        refused = f": {true['ReplicaFailure']}" if "ReplicaFailure" in true else ""
+        return f"Deployment {name} has {status.updated_replicas} of {wanted} new pods{refused}"
     if status.replicas > status.updated_replicas:
         old = status.replicas - status.updated_replicas
         return f"Deployment {name} still has {old} old pods"

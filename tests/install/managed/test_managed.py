@@ -165,11 +165,15 @@ async def test_an_image_of_another_version_than_expected_is_not_installed() -> N
             await one.cluster.client.get(DEPLOYMENTS.plain(), PLACE)
 
 
-async def test_an_update_waits_for_its_approval() -> None:
+@pytest.mark.parametrize("record", ["kept", "deleted"])
+async def test_an_update_waits_for_its_approval(record: str) -> None:
     async with managed() as one:
         one.start()
         await one.say(image="redis-operator:1", updateApproval="Manual")
         await one.until("Deployed")
+        if record == "deleted":
+            key = ("redis-operator", "redis-operator-installation")
+            await one.cluster.client.delete(CONFIG_MAPS, key)
         await one.say(image="redis-operator:2", updateApproval="Manual")
         await one.until("Failed", says="approve-update=2")
         note = {"metadata": {"annotations": {"redisoperator.dev/approve-update": "2"}}}

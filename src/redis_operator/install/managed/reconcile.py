@@ -320,10 +320,12 @@ def _held_back(
     if expected and expected != strategy.version:
         text = f"spec.version is {expected}, and {wanted.spec.image} is {strategy.version}"
         return Standing(refusal="OtherVersion", message=text)
-    if wanted.spec.update_approval is UpdateApproval.AUTOMATIC or installed is None:
+    # where the record was deleted, the status still says what runs
+    version = installed.version if installed is not None else load_status(raw).observed_version
+    if wanted.spec.update_approval is UpdateApproval.AUTOMATIC or not version:
         return None
     approved = (raw["metadata"].get("annotations") or {}).get(APPROVAL_ANNOTATION)
-    if strategy.version in (installed.version, approved):
+    if strategy.version in (version, approved):
         return None
     text = (
         f"version {strategy.version} waits for approval: annotate the RedisOperator with "
