@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import pairwise
 
 import pytest
@@ -135,6 +136,17 @@ def test_every_key_is_found_with_all_of_its_value(
     assert found == wanted
     assert walk.functions == functions
     assert walk.version == 80
+    assert walk.keys == Counter(one[4] for one in wanted)
+    assert counted(content, cuts) == walk.keys
+
+
+def counted(content: bytes, cuts: list[int]) -> dict[int, int]:
+    """Walk without looking at entries."""
+    walk, edges = Walk(), sorted({0, *(cut % (len(content) + 1) for cut in cuts), len(content)})
+    for a, b in pairwise(edges):
+        walk.count(content[a:b])
+    walk.finish()
+    return walk.keys
 
 
 @given(databases(), st.data())

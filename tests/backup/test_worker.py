@@ -115,6 +115,17 @@ async def test_what_an_attempt_left_is_removed_by_the_one_that_succeeds(
         assert sorted(await shelf.names()) == sorted([MANIFEST, manifest.parts[0].object])
 
 
+async def test_what_is_left_is_removed_also_where_a_worker_ended_right_after_the_manifest(
+    engine: EngineBinary, tmp_path: Path
+) -> None:
+    async with source(engine) as full:
+        shelf = open_shelf(task(full).store, folder=str(tmp_path))
+        manifest = await take(task(full), shelf, lambda: LOGIN)
+        await shelf.create("server-0-zero.rdb.zst", b"half")
+        assert await take(task(full, attempt="two"), shelf, lambda: LOGIN) == manifest
+        assert sorted(await shelf.names()) == sorted([MANIFEST, manifest.parts[0].object])
+
+
 async def test_a_worker_whose_job_was_deleted_and_that_still_writes_damages_no_backup(
     engine: EngineBinary, tmp_path: Path
 ) -> None:

@@ -20,6 +20,7 @@ Entry: TypeAlias = tuple[int, bytes, int, int, int, int]
 """Type, key, where the value begins and ends in the buffer, when it expires (milliseconds since
 1970; 0: never), and the number of its database."""
 _Skip: TypeAlias = Callable[[bytes, int], int]
+_Add: TypeAlias = Callable[[Entry], None]
 
 LARGEST: Final = 8 << 20
 """How many bytes an entry may have: some copies of it are in memory at once."""
@@ -73,6 +74,18 @@ def _strings(buffer: bytes, at: int, count: int) -> int:
         size = buffer[at]
         at = at + size + 1 if size < 0x40 else _string(buffer, at)
     return at
+
+
+def _before(buffer: bytes, at: int) -> tuple[int, int]:
+    """Return when the entry expires whose attributes begin here (0: never), and where they end."""
+    expires = 0
+    while (kind := buffer[at]) in (_EXPIRES, _IDLE, _FREQUENCY):
+        if kind == _EXPIRES:
+            expires = max(int.from_bytes(buffer[at + 1 : at + 9], "little", signed=True), 1)
+            at += 9
+        else:
+            at = at + 2 if kind == _FREQUENCY else _lengths(buffer, at + 1, 1)
+    return expires, at
 
 
 def _items(*, strings: int, lengths: int = 0, more: int = 0) -> _Skip:
@@ -141,7 +154,10 @@ _SHAPES: Final[dict[bytes, dict[int, _Skip]]] = {
 
 def _key(buffer: bytes, at: int) -> tuple[bytes, int]:
     """Return a key, whatever its form, and where it ends. Raises `IndexError`: not whole."""
-    first, end = buffer[at], _string(buffer, at)
+    first = buffer[at]
+    if first < 0x40:  # most of them
+        return buffer[at + 1 : at + 1 + first], at + 1 + first
+    end = _string(buffer, at)
     if end > len(buffer):
         raise IndexError(end)
     if first in _INTEGERS:
@@ -188,6 +204,7 @@ class Walk:
         self.version = 0  # of the format, once it is known
         self.functions = b""  # as they stand in the RDB
         self.announced: dict[int, int] = {}  # keys of each database, as its server counted them
+        self.keys: dict[int, int] = {}  # keys of each database that were found so far
         self._shapes: dict[int, _Skip] = {}
         self._coming: list[bytes] = []
         self._size = 0  # of what is coming
@@ -197,30 +214,39 @@ class Walk:
 
     def feed(self, piece: bytes) -> list[Entry]:
         """Take a piece; return the entries that are whole now. Raises `NotSplit`."""
-        self._coming.append(piece)
-        self._size += len(piece)
-        return self._taken() if self._size >= self._wanted else []
+        found: list[Entry] = []
+        self._take(piece, found.append)
+        return found
+
+    def count(self, piece: bytes) -> None:
+        """Take a piece; count the entries that are whole now. Raises `NotSplit`."""
+        self._take(piece, None)
 
     def finish(self) -> list[Entry]:
         """Return the last entries. Raises `NotSplit` where the RDB does not end."""
-        found = self._taken()
+        found: list[Entry] = []
+        self._pass(found.append)
         if not self._ended or self._size:
             raise NotSplit("it does not end where it should")
         return found
 
-    def _taken(self) -> list[Entry]:
+    def _take(self, piece: bytes, add: _Add | None) -> None:
+        self._coming.append(piece)
+        self._size += len(piece)
+        if self._size >= self._wanted:
+            self._pass(add)
+
+    def _pass(self, add: _Add | None) -> None:
         self.buffer = b"".join(self._coming)
         at = 0
         if not self._shapes:
             at = self._header()
-        found: list[Entry] = []
-        at = self._entries(at, found)
+        at = self._entries(at, add)
         rest = self.buffer[at:]
         if len(rest) > LARGEST:
             raise NotSplit(f"an entry is larger than {LARGEST >> 20} MiB")
         self._coming, self._size = [rest], len(rest)
         self._wanted = min(2 * len(rest), LARGEST + 1) if len(rest) > 1 << 20 else 0
-        return found
 
     def _header(self) -> int:
         magic = self.buffer[:_HEADER]
@@ -229,46 +255,83 @@ class Walk:
         self._shapes, self.version = _SHAPES[magic], int(magic.lstrip(b"REDISVALKY"))
         return _HEADER
 
-    def _entries(self, begin: int, found: list[Entry]) -> int:
+    def _entries(self, whole: int, add: _Add | None) -> int:
         """Add the entries that are whole; return where the first one begins that is not."""
-        buffer, size, shapes = self.buffer, len(self.buffer), self._shapes
-        at, whole, expires = begin, begin, 0
+        more = True
+        while more and not self._ended:
+            whole, more = self._others(self._plain(whole, add), add)
+        return whole
+
+    def _plain(self, whole: int, add: _Add | None) -> int:
+        """Add strings, as most entries are, without a call for each.
+
+        Return where something else begins, or an entry that is not whole.
+        """
+        buffer, size, database = self.buffer, len(self.buffer), self._database
+        at, keys = whole, 0
         try:
-            while not self._ended:
-                kind = buffer[at]
-                if kind in shapes:
-                    long = buffer[at + 1]
-                    if long < 0x40:
-                        at += 2 + long
-                        key = buffer[at - long : at]
-                    else:
-                        key, at = _key(buffer, at + 1)
-                    begun, first = at, buffer[at]
-                    if kind == _STRING and first < 0x80:  # most of them, without a call
-                        at += (
-                            1 + first
-                            if first < 0x40
-                            else 2 + ((first & 0x3F) << 8 | buffer[at + 1])
-                        )
-                    else:
-                        at = shapes[kind](buffer, at)
-                    if at > size:
-                        break
-                    found.append((kind, key, begun, at, expires, self._database))
-                    whole, expires = at, 0
-                elif kind == _EXPIRES:
-                    expires = max(int.from_bytes(buffer[at + 1 : at + 9], "little", signed=True), 1)
-                    at += 9
-                elif kind in (_IDLE, _FREQUENCY):
-                    at = at + 2 if kind == _FREQUENCY else _lengths(buffer, at + 1, 1)
+            while True:
+                kind, expires = buffer[at], 0
+                if kind >= _IDLE:
+                    expires, at = _before(buffer, at)
+                    kind = buffer[at]
+                long = buffer[at + 1]
+                if kind or long >= 0x80:
+                    break
+                named = at + 2 if long < 0x40 else at + 3
+                begun = named + (long if long < 0x40 else (long & 0x3F) << 8 | buffer[at + 2])
+                first = buffer[begun]
+                if first < 0x40:
+                    end = begun + 1 + first
+                elif first < 0x80:
+                    end = begun + 2 + ((first & 0x3F) << 8 | buffer[begun + 1])
                 else:
-                    at = self._mark(kind, at + 1)
-                    if at > size:
-                        break
-                    whole = at
+                    end = _string(buffer, begun)
+                if end > size:
+                    break
+                if add is not None:
+                    add((_STRING, buffer[named:begun], begun, end, expires, database))
+                keys += 1
+                at = whole = end
         except IndexError:
             pass
+        self._count(keys, database)
         return whole
+
+    def _others(self, whole: int, add: _Add | None) -> tuple[int, bool]:
+        """Add entries of all types up to a string or a mark, and at least one of anything.
+
+        Return where the next one begins, and whether all of them were whole.
+        """
+        buffer, size, shapes, database = self.buffer, len(self.buffer), self._shapes, self._database
+        keys, more = 0, False
+        try:
+            while not more:
+                at, kind, expires = whole, buffer[whole], 0
+                if kind >= _IDLE:
+                    expires, at = _before(buffer, at)
+                    kind = buffer[at]
+                if kind not in shapes:
+                    end = self._mark(kind, at + 1)
+                    whole, more = (end, True) if end <= size else (whole, False)
+                    break
+                key, begun = _key(buffer, at + 1)
+                end = shapes[kind](buffer, begun)
+                if end > size:
+                    break
+                if add is not None:
+                    add((kind, key, begun, end, expires, database))
+                keys += 1
+                whole = end
+                more = kind == _STRING or buffer[whole] == _STRING
+        except IndexError:
+            pass
+        self._count(keys, database)
+        return whole, more
+
+    def _count(self, keys: int, database: int) -> None:
+        if keys:
+            self.keys[database] = self.keys.get(database, 0) + keys
 
     def _mark(self, kind: int, at: int) -> int:
         """Take in what stands between keys; return where it ends."""

@@ -55,6 +55,8 @@ class CommandLink:
     ) -> list[tuple[int, str]]:
         """Send commands that are encoded already; return the errors among the replies by number."""
         answers = await self._exchange(commands, count, f"{count} commands", timeout)
+        if answers.count(b"OK") == count:
+            return []
         return [
             (number, str(answer))
             for number, answer in enumerate(answers)

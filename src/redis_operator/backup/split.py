@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from binascii import crc_hqx
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from contextlib import aclosing
 from typing import Final, TypeAlias
@@ -40,7 +40,8 @@ _ON_THEIR_WAY: Final = 16 << 20
 _STRING: Final = 0
 _COMPRESSED: Final = 0xC3
 _FIRST_BYTES: Final = {0x80: 5, 0x81: 9}
-_SET: Final = b"*3\r\n$3\r\nSET\r\n$%d\r\n%b\r\n$%d\r\n%b\r\n"
+_OFTEN: Final = 4096
+_UNTIL: Final = b"\r\n$4\r\nPXAT\r\n$%d\r\n%d\r\n"
 _Place: TypeAlias = tuple[int, int, bool]
 """A target, a database, and whether keys that are there already are left as they are."""
 
@@ -70,22 +71,23 @@ class Given(Struct):
 
 async def survey(piece: Piece) -> Survey:
     """Walk over a snapshot from end to end. Raises `Damaged` unless it is what was written."""
-    walk, keys, obstacle = Walk(), Counter[int](), ""
+    walk, obstacle = Walk(), ""
     async with aclosing(rdb_of(piece.shelf, piece.part)) as contents:
         try:
             async for content in contents:
-                keys.update(entry[5] for entry in walk.feed(content))
-            keys.update(entry[5] for entry in walk.finish())
+                walk.count(content)
+            walk.finish()
         except NotSplit as error:
             obstacle = str(error)
             async for _ in contents:  # all of it has to be what was written all the same
                 pass
+    keys = walk.keys
     if not obstacle and walk.announced != keys:
         obstacle = f"it has other numbers of keys than it announces: {keys}, {walk.announced}"
     if obstacle:
         return Survey(obstacle=obstacle)
     functions = payloads([walk.functions], walk.version)[0] if walk.functions else b""
-    return Survey(dict(keys), functions)
+    return Survey(keys, functions)
 
 
 def payloads(contents: list[bytes], version: int) -> list[bytes]:
@@ -136,6 +138,20 @@ async def _put(batches: Iterable[tuple[int, Batch]], senders: list[Sender]) -> N
         await senders[owner].put(batch)
 
 
+class _WithLength(dict[int, bytes]):
+    """Bytes of a command with a length in them, by that length; those of short ones are kept."""
+
+    def __init__(self, text: bytes) -> None:
+        super().__init__()
+        self._text = text
+
+    def __missing__(self, length: int) -> bytes:
+        made = self._text % length
+        if length < _OFTEN:
+            self[length] = made
+        return made
+
+
 class _Commands:
     """Makes commands of entries, and batches of commands."""
 
@@ -144,7 +160,11 @@ class _Commands:
         self.given = Given()
         self._walk = Walk()
         self._owners = owners or [0] * SLOTS
+        self._targets = range(max(self._owners) + 1)
         self._own = [own is None or slot in own for slot in range(SLOTS)]
+        self._set = _WithLength(b"*3\r\n$3\r\nSET\r\n$%d\r\n")
+        self._set_until = _WithLength(b"*5\r\n$3\r\nSET\r\n$%d\r\n")
+        self._size = _WithLength(b"\r\n$%d\r\n")
         self._batches: dict[_Place, Batch] = {}
 
     def full(self, content: bytes) -> list[tuple[int, Batch]]:
@@ -159,26 +179,30 @@ class _Commands:
 
     def _add(self, entries: list[Entry]) -> None:
         made: defaultdict[_Place, list[bytes]] = defaultdict(list)
-        buffer, owners, own = self._walk.buffer, self._owners, self._own
+        buffer, owners, own, size = self._walk.buffer, self._owners, self._own, self._size
         others: list[tuple[Entry, int]] = []
-        lasting = 0
+        plain: list[list[bytes]] = []
+        lasting, of = 0, -1
         for entry in entries:
             kind, key, begin, end, expires, database = entry
             slot = crc_hqx(key, 0) % SLOTS if b"{" not in key else key_slot(key)
             first = buffer[begin]
-            if kind == _STRING and own[slot] and first != _COMPRESSED:
-                if first < 0x80:  # most of them, without a call
-                    value = buffer[begin + (1 if first < 0x40 else 2) : end]
-                else:
-                    value = _text(buffer, begin, end)
-                if expires:
-                    command = encode(("SET", key, value, "PXAT", expires))
-                else:
-                    command = _SET % (len(key), key, len(value), value)
-                    lasting += 1
-                made[owners[slot], database, False].append(command)
-            else:
+            if kind != _STRING or first == _COMPRESSED or not own[slot]:
                 others.append((entry, slot))
+                continue
+            if first < 0x80:  # most of them, without a call
+                value = buffer[begin + (1 if first < 0x40 else 2) : end]
+            else:
+                value = _text(buffer, begin, end)
+            if expires:
+                begun, ended = self._set_until[len(key)], _UNTIL % (len(str(expires)), expires)
+            else:
+                begun, ended = self._set[len(key)], b"\r\n"
+                lasting += 1
+            if database != of:
+                plain = [made[owner, database, False] for owner in self._targets]
+                of = database
+            plain[owners[slot]].append(b"".join((begun, key, size[len(value)], value, ended)))
         contents = [bytes((e[0],)) + buffer[e[2] : e[3]] for e, _ in others]
         restored = payloads(contents, self._walk.version)
         for (entry, slot), payload in zip(others, restored, strict=True):
@@ -193,6 +217,8 @@ class _Commands:
 
     def _batch(self, made: dict[_Place, list[bytes]]) -> None:
         for place, commands in made.items():
+            if not commands:
+                continue
             batch = self._batches.setdefault(place, Batch(place[1], place[2]))
             batch.commands += commands
             batch.size += sum(map(len, commands))

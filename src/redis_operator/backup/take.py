@@ -56,7 +56,9 @@ async def take(
     """
     known = await shelf.get(MANIFEST)
     if known is not None:
-        return trusted(shelf, known)
+        manifest = trusted(shelf, known)
+        await _tidy(shelf, manifest)  # its worker may have ended before it could
+        return manifest
     if shelf.seal is not None:
         shelf.seal.sealing()  # a missing key is reported before anything is read
     begun = _now()

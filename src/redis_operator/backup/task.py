@@ -364,11 +364,20 @@ class Report(Struct, frozen=True, rename="camel", omit_defaults=True):
     parts: tuple[dict[str, str | int], ...] = ()
 
     def text(self) -> bytes:
-        """Return it as a termination message: without single parts where these are too many."""
+        """Return it as a termination message: without single parts where these are too many.
+
+        An error that is too long is cut: without its end it can still be read.
+        """
         found = msgspec.json.encode(self)
         if len(found) > _MESSAGE_BYTES:
             found = msgspec.json.encode(msgspec.structs.replace(self, parts=()))
-        return found[:_MESSAGE_BYTES]
+        error = self.error
+        while len(found) > _MESSAGE_BYTES:
+            longest = len(found) - _MESSAGE_BYTES  # in bytes, of which a character may have six
+            error = error[: -max(1, longest // 6)]
+            cut = msgspec.structs.replace(self, parts=(), error=f"{error} ...")
+            found = msgspec.json.encode(cut)
+        return found
 
 
 def read_task(raw: str) -> Task:
