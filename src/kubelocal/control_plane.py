@@ -117,8 +117,8 @@ async def _serve(
     agent = _agent(instance, settings, kubelet, distribution, home, caches=caches)
     daemon.http.hooks = agent
     await daemon.start()
-    write_private(instance.kubeconfig, daemon.kubeconfig().encode())
     try:
+        write_private(instance.kubeconfig, daemon.kubeconfig().encode())
         async with asyncio.TaskGroup() as group:
             tasks = [
                 group.create_task(caches.run()),
@@ -129,7 +129,8 @@ async def _serve(
                 ),
             ]
             await agent.wait_ready()
-            instance.ready_file.write_text(f"https://{host}:{port}\n")
+            with contextlib.suppress(OSError):  # on a full disk it is empty
+                instance.ready_file.write_text(f"https://{host}:{port}\n")
             _LOG.info("serving", extra=fields(url=f"https://{host}:{port}", nodes=settings.nodes))
             await stopping.wait()
             instance.ready_file.unlink(missing_ok=True)
@@ -216,7 +217,7 @@ async def _follow_power(nodes: Informer[Manifest], agent: NodeAgent, annotation:
                 await (
                     agent.stop_node(name) if is_off(node, annotation) else agent.start_node(name)
                 )
-            except NodeError as error:
+            except (NodeError, OSError) as error:  # no keeper, or no space on the disk
                 _LOG.warning("node %s cannot be switched, will retry: %s", name, error)
                 loop.call_later(_RETRY_SECONDS, changes.put_nowait, node)
     finally:

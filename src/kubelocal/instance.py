@@ -188,7 +188,7 @@ class Instances:
     def choosing(self) -> Iterator[None]:
         """Keep every other `up` on this machine from choosing a network until this one is locked.
 
-        A network that was found free is locked only when the control plane has started.
+        A network that was found free is locked only when its supervisor has started.
         """
         deadline = time.monotonic() + _CHOOSING_SECONDS
         while True:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -71,6 +72,36 @@ def test_a_machine_that_starts_processes_slowly_is_waited_for(run: Run, tmp_path
     )
     begun = run("up", "--detach", "--without-operator", PYTHONPATH=str(folder))
     assert begun.returncode == 0, begun.stderr
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("words", [[], ["--detach"]], ids=["in the foreground", "detached"])
+def test_a_cluster_that_never_gets_ready_keeps_no_other_from_starting(
+    run: Run, tmp_path: Path, words: list[str]
+) -> None:
+    """Nor those of other users: all clusters of a machine choose their addresses in turn."""
+    folder = tmp_path / "hanging"
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text(
+        "import sys, time\nif 'control-plane' in sys.orig_argv:\n    time.sleep(600)\n"
+    )
+    home = tmp_path / "other"
+    command = [sys.executable, "-m", "redis_operator.cli.main", "up", "--name", "up", *words]
+    more = {"PYTHONPATH": str(folder), "REDIS_OPERATOR_HOME": str(home)}
+    with subprocess.Popen(
+        command, env={**os.environ, **more}, stderr=subprocess.DEVNULL
+    ) as hanging:
+        try:
+            while not (home / "up/supervisor.pid").exists():
+                assert hanging.poll() is None
+                time.sleep(0.02)
+            begun = time.monotonic()
+            started = run("up", "--detach", "--without-operator")
+            assert started.returncode == 0, started.stderr
+            assert time.monotonic() - begun < 45, "half as long as others are waited for"
+        finally:
+            hanging.terminate()
+            run("down", "--purge", REDIS_OPERATOR_HOME=str(home))
 
 
 @pytest.mark.timeout(300)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import shutil
 import tempfile
 from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -109,6 +110,25 @@ async def test_pods_outlive_an_error_of_the_control_plane_and_are_adopted(
     assert await asyncio.to_thread(processes, instance) == [], "it was asked to stop"
 
 
+async def test_a_control_plane_starts_again_on_a_full_disk(
+    instance: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without it databases run, and nobody helps them."""
+    for written in ("before", "full"):
+        stopping = asyncio.Event()
+
+        async def stop(_: Client, stopping: asyncio.Event = stopping) -> None:
+            while not instance.ready_file.exists():  # noqa: ASYNC110 - the control plane makes it
+                await asyncio.sleep(0.01)
+            stopping.set()
+
+        await serve(instance, monkeypatch, stop, stopping)
+        if written == "before":  # from here on, neither file can be written
+            instance.kubeconfig.with_name("kubeconfig.new").mkdir()
+            instance.ready_file.mkdir()
+            monkeypatch.setattr(Path, "unlink", lambda *_, **__: None)
+
+
 async def test_a_node_goes_on_reporting_after_an_error(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -138,7 +158,7 @@ async def test_a_node_that_cannot_be_switched_off_at_once_is_switched_off_later(
 ) -> None:
     monkeypatch.setattr(control_plane, "_RETRY_SECONDS", 0.01)
     stopping = asyncio.Event()
-    tries = [KeeperError("the keeper died")]
+    tries = [KeeperError("the keeper died"), OSError(errno.ENOSPC, "no space left on device")]
 
     async def switch(client: Client) -> None:
         del client

@@ -47,10 +47,11 @@ def test_a_damaged_settings_file_is_named_with_what_to_do(home: Path) -> None:
 
 
 def test_two_instances_never_share_addresses() -> None:
-    first = instances.free_network()
-    instances.find("one").save(Settings(network=first))
-    assert instances.free_network() != first
-    with instances.choosing():  # nobody else on this machine takes the number meanwhile
+    # Nobody else on this machine tries the numbers meanwhile; who looks for a free one locks each.
+    with instances.choosing():
+        first = instances.free_network()
+        instances.find("one").save(Settings(network=first))
+        assert instances.free_network() != first
         number = instances.free_network()
         refusal = pytest.raises(InstanceError, match=rf"uses the addresses 127\.{number}")
         with instances.hold_network(number), refusal, instances.hold_network(number):

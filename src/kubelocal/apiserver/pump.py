@@ -76,11 +76,16 @@ class Feed:
         return min(now + BOOKMARK_EVERY, late) if now < late else self._end + 1
 
 
+def _raise(error: Exception) -> None:
+    raise error
+
+
 class FeedWriter:
     """Writes the events of a watch until it ends, without its own task.
 
-    `write` takes bytes, `done` is called once when there will be no more, and nothing is written
-    while `has_room` returns false; `flush` continues after that.
+    `write` takes bytes, `done` is called once when there will be no more, `failed` when an event
+    cannot be written, which its client must not miss; nothing is written while `has_room` returns
+    false, and `flush` continues after that.
     """
 
     def __init__(
@@ -90,9 +95,11 @@ class FeedWriter:
         write: Callable[[bytes], None],
         done: Callable[[], None],
         has_room: Callable[[], bool],
+        *,
+        failed: Callable[[Exception], None] = _raise,
     ) -> None:
         self._watch, self._loop = watch, loop
-        self._write, self._done, self._has_room = write, done, has_room
+        self._write, self._done, self._failed, self._has_room = write, done, failed, has_room
         self._feed = Feed(watch, loop.time())
         self._is_woken = False
         self._timer: asyncio.TimerHandle | None = loop.call_at(self._feed.due, self._check_due)
@@ -101,8 +108,13 @@ class FeedWriter:
     def flush(self) -> None:
         """Write the pending bytes, as far as the buffer has space."""
         self._is_woken = False
-        while self._has_room() and (piece := self._feed.take(self._loop.time())):
-            self._write(piece)
+        try:
+            while self._has_room() and (piece := self._feed.take(self._loop.time())):
+                self._write(piece)
+        except Exception as error:
+            self.close()
+            self._failed(error)
+            return
         if self._timer is not None and self._feed.is_over(self._loop.time()):
             self.close()
             self._done()

@@ -163,8 +163,14 @@ class NodeAgent:
         listed = await self._list_processes()
         wanted = {pod["metadata"]["uid"] for pod in self._cluster.pods.cache if self._is_local(pod)}
         kept: set[str] = set()
+        unread = False
         for folder in self._layout.pods():
-            record = folder.read()
+            try:
+                record = folder.read()
+            except OSError as error:  # what runs may be of this pod
+                _log.warning("%s cannot be read, and is left as it is: %s", folder.path, error)
+                unread = True
+                continue
             identities = {c.identity for c in record.containers.values()} if record else set()
             if record is not None and record.uid in wanted:
                 kept |= identities
@@ -174,6 +180,8 @@ class NodeAgent:
             for identity in identities & set(listed.running):
                 await self._processes.kill(identity)
             await asyncio.to_thread(folder.remove)
+        if unread:
+            return
         for identity in set(listed.running) - kept:
             await self._processes.kill(identity)
         await self._processes.forget(sorted(set(listed.ended) - kept))

@@ -60,10 +60,13 @@ class PodFolder:
         return self.path / "logs" / name / f"{attempt}.log"
 
     def read(self) -> PodRecord | None:
-        """Return the pod's record, or None when it cannot be read."""
+        """Return the pod's record, or None when there is none, or half of one.
+
+        Errors: OSError when it cannot be read now, which says nothing about the pod.
+        """
         try:
             return msgspec.json.decode((self.path / "pod").read_bytes(), type=PodRecord)
-        except (OSError, msgspec.MsgspecError):
+        except (FileNotFoundError, NotADirectoryError, msgspec.MsgspecError):
             return None
 
     def write(self, record: PodRecord) -> None:

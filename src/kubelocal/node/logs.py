@@ -17,6 +17,7 @@ __all__ = ["read_log"]
 
 _POLL = 0.1
 _CHUNK = 1 << 16
+_LONGEST_SINCE = 10**9
 
 
 def _pieces(path: Path) -> list[Path]:
@@ -33,7 +34,7 @@ def _since(options: LogOptions, now: datetime) -> str:
     """Return the time before which lines are left out, in the format of the log."""
     moment = options.since_time
     if options.since_seconds is not None:
-        moment = now - timedelta(seconds=options.since_seconds)
+        moment = now - timedelta(seconds=min(options.since_seconds, _LONGEST_SINCE))
     if moment is None:
         return ""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f") + "000Z"
@@ -130,7 +131,9 @@ def _read_more(path: Path, position: int, inode: int) -> tuple[list[bytes], int,
         if path.stat().st_ino != inode:
             rotated = path.with_name(f"{path.name}.1")
             if rotated.exists() and rotated.stat().st_ino == inode:
-                lines += _whole_lines(rotated, position)[0]
+                lines, position = _whole_lines(rotated, position)
+                if lines:
+                    return lines, position, inode  # more of it may be left
             position, inode = 0, path.stat().st_ino
         more, position = _whole_lines(path, position)
     except OSError:

@@ -140,6 +140,8 @@ def up(
             )
             if supervisor.is_running(instance):
                 _refuse_changes(instance, old or wanted, wanted)
+                if detach and not instance.ready_file.exists():
+                    _wait_ready(instance, None, starting)  # as the one does that started it
                 ready = instance.ready_file.exists()
                 _say_ready(instance, "is running already" if ready else "is still starting")
                 return
@@ -150,7 +152,7 @@ def up(
             raise click.ClickException(str(error)) from error
         begun = time.monotonic()
         if detach:
-            _wait_ready(instance, _start_in_background(instance))
+            _wait_ready(instance, _start_in_background(instance), starting)
             _say_ready(instance, f"is up after {time.monotonic() - begun:.1f} s")
             return
         asyncio.run(_in_foreground(instance, wanted, begun, starting))
@@ -189,7 +191,8 @@ async def _in_foreground(
         click.echo(f"{instance.name}: {text}", err=True)
 
     async def announce() -> None:
-        while not instance.ready_file.exists():  # noqa: ASYNC110 - another process makes it
+        while not instance.ready_file.exists():
+            _let_others_start(instance, starting)
             await asyncio.sleep(0.02)
         starting.close()
         _say_ready(instance, f"is up after {time.monotonic() - begun:.1f} s; Ctrl-C stops it")
@@ -215,11 +218,24 @@ def _start_in_background(instance: Instance) -> subprocess.Popen[bytes]:
         )
 
 
-def _wait_ready(instance: Instance, started: subprocess.Popen[bytes]) -> None:
+def _let_others_start(instance: Instance, starting: ExitStack) -> None:
+    """Let other clusters choose their addresses: a supervisor that runs has locked its own.
+
+    Others must not wait until this one is ready, which may never be.
+    """
+    if supervisor.is_running(instance):
+        starting.close()
+
+
+def _wait_ready(
+    instance: Instance, started: subprocess.Popen[bytes] | None, starting: ExitStack
+) -> None:
     deadline = time.monotonic() + _START_SECONDS
     while not instance.ready_file.exists():
+        _let_others_start(instance, starting)
         # one that ended may have found another, which is starting
-        if started.poll() is not None and not supervisor.is_running(instance):
+        ended = started is None or started.poll() is not None
+        if ended and not supervisor.is_running(instance):
             raise click.ClickException("the cluster did not start; " + _end_of_log(instance))
         if time.monotonic() > deadline:
             raise click.ClickException(

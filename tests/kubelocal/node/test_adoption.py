@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import signal
 import uuid
@@ -21,6 +22,7 @@ from tests.kubelocal.node.pod_world import (
 )
 
 from kubecontroller.client.objects import LEASES, NODES
+from kubelocal.node.agent import NodeAgent
 from kubelocal.node.errors import KeeperError, ModeError, NodeError
 from kubelocal.node.process.client import Processes, ProcessList, Running
 from kubelocal.node.process.keeper.family import MARK, start_ticks
@@ -96,6 +98,39 @@ async def test_containers_are_adopted_also_where_the_keeper_cannot_write(
     after = await world.until_quiet()
     assert (len(before), marked(word)) == (1, before)
     assert status_of(after)["restartCount"] == 0
+
+
+def is_adopted(agent: NodeAgent) -> bool:
+    return all(one.runners[0]._end is not None for one in agent._runners.values())
+
+
+async def test_a_pod_whose_record_cannot_be_read_now_is_left_alone(
+    bare_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = bare_world
+    monkeypatch.setattr("kubelocal.node.agent._RETRY", 0.01)
+    await world.start_agent()
+    await world.create(pod())
+    await world.until_quiet()
+    pids = family(world.data_dir)
+    await world.kill_agent()
+    whole = Path.read_bytes
+    refused: list[Path] = []
+
+    def read(path: Path) -> bytes:
+        if path.name == "pod" and len(refused) < 3:
+            refused.append(path)
+            raise OSError(errno.EMFILE, "too many open files")
+        return whole(path)
+
+    monkeypatch.setattr(Path, "read_bytes", read)
+    agent = await world.start_agent()
+    async with asyncio.timeout(30):
+        while len(refused) < 3 or not agent._runners or not is_adopted(agent):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    found = await world.until_quiet()
+    assert family(world.data_dir) == pids
+    assert status_of(found)["restartCount"] == 0
 
 
 async def test_agent_without_a_list_adopts_nothing_and_asks_again(

@@ -17,8 +17,11 @@ from tests.kubelocal.node.pod_world import (
     status_of,
 )
 
+from kubelocal.apiserver.calls import Connect
+from kubelocal.apiserver.errors import StatusError
 from kubelocal.apiserver.http.channels import PROTOCOLS, choose, serve
 from kubelocal.apiserver.http.channels import status_of as exec_status
+from kubelocal.apiserver.http.streams import log_options
 from kubelocal.apiserver.pod_api import (
     ExecExit,
     ExecOptions,
@@ -89,6 +92,7 @@ async def test_exec_on_a_terminal_has_a_size(world: World) -> None:
     await world.create(pod())
     await world.until(is_ready)
     session = await execute(world, "sh", stdin=True, tty=True)
+    session.resize(-1, 10**6)
     session.resize(123, 45)
     await session.write(b"stty size; tty | cut -c1-8; exit 3\n")
     out, err, code = await collect(session)
@@ -194,6 +198,10 @@ def log(tmp_path: Path) -> Path:
         (LogOptions(tail_lines=0), ""),
         (LogOptions(limit_bytes=9), "line 0\nli"),
         (
+            LogOptions(since_seconds=10**17, tail_lines=10**17, limit_bytes=10**17),
+            "line 0\nline 1\nline 2\nline 3\nline 4\n",
+        ),
+        (
             LogOptions(since_time=datetime(2026, 1, 1, 0, 0, 3, tzinfo=UTC)),
             "line 3\nline 4\n",
         ),
@@ -202,7 +210,7 @@ def log(tmp_path: Path) -> Path:
             "2026-01-01T00:00:04.000000000Z line 4\n",
         ),
     ],
-    ids=["all", "tail", "none", "limit", "since", "timestamps"],
+    ids=["all", "tail", "none", "limit", "huge", "since", "timestamps"],
 )
 async def test_log_is_read_as_asked(log: Path, options: LogOptions, expected: str) -> None:
     assert await read(log, options) == expected
@@ -247,6 +255,37 @@ async def test_rotated_log_is_read_in_order_and_followed(tmp_path: Path) -> None
     assert taken[-20:] == [f"late {number}" for number in range(20)]
     assert (tmp_path / "0.log.2").exists()
     assert not (tmp_path / "0.log.3").exists()
+
+
+async def test_nothing_is_left_out_by_a_reader_that_is_far_behind_a_rotation(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "0.log"
+    file = LogFile(str(path), limit=400_000, kept=2)
+    file.feed("stdout", b"first\n")
+    pieces = read_log(path, LogOptions(follow=True), is_over=lambda: True)
+    taken = [await anext(pieces)]
+    for number in range(6000):
+        file.feed("stdout", f"{number:040}\n".encode())
+    file.close()
+    assert (tmp_path / "0.log.1").exists()
+    taken += [piece async for piece in pieces]
+    assert len(b"".join(taken).splitlines()) == 6001
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("tailLines", "9" * 5000),
+        ("sinceSeconds", "9" * 19),
+        ("sinceTime", "0001-01-01T00:00:00+14:00"),
+    ],
+)
+def test_a_number_that_no_client_sends_is_refused(name: str, value: str) -> None:
+    connect = Connect("log", "default", "p", {}, ((name, value),))
+    with pytest.raises(StatusError) as refused:
+        log_options(connect)
+    assert refused.value.code == 400
 
 
 def test_long_lines_are_kept_in_pieces(tmp_path: Path) -> None:

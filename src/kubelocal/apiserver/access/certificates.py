@@ -10,6 +10,7 @@ import os
 import ssl
 from base64 import b64encode
 from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -75,7 +76,13 @@ def _store(directory: Path, name: str, pair: Pair) -> Pair:
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Write a file that only its owner may read; whole, or not at all."""
+    """Write a file that only its owner may read; whole, or not at all.
+
+    One with this content is left as it is: a full disk must not keep a cluster from starting again.
+    """
+    with suppress(OSError):
+        if path.read_bytes() == content and path.stat().st_mode & 0o777 == 0o600:
+            return
     temporary = path.with_name(path.name + ".new")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "wb") as file:

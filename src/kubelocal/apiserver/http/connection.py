@@ -231,7 +231,12 @@ class Connection(asyncio.Protocol):
             case Watch():
                 self.begin([("content-type", "application/json")])
                 self._feed = FeedWriter(
-                    answer, self._loop, self.write, self._fed, self._room.is_set
+                    answer,
+                    self._loop,
+                    self.write,
+                    self._fed,
+                    self._room.is_set,
+                    failed=self._unfed,
                 )
                 self._feed.flush()
             case Connect():
@@ -241,6 +246,10 @@ class Connection(asyncio.Protocol):
     def _fed(self) -> None:
         self._feed = None
         self.end()
+
+    def _unfed(self, error: Exception) -> None:
+        self._service.failed(error, self._request())
+        self._transport.abort()
 
     async def _run_stream(self, talk: Awaitable[None]) -> None:
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from datetime import datetime
+from datetime import UTC, datetime
 
 from kubelocal.apiserver.calls import Connect
 from kubelocal.apiserver.errors import StatusError, bad_request, unavailable
@@ -42,6 +42,9 @@ async def _stream_pod(
         raise StatusError(501, "NotImplemented", f"{connect.subresource} is not served here")
 
 
+_MOST_DIGITS = 18  # of a number with 64 bits
+
+
 def _flag(query: dict[str, str], name: str) -> bool:
     return query.get(name, "").lower() in {"true", "1", "t"}
 
@@ -50,7 +53,7 @@ def _number(query: dict[str, str], name: str) -> int | None:
     text = query.get(name)
     if not text:
         return None
-    if not text.isdecimal():
+    if not text.isdecimal() or len(text) > _MOST_DIGITS:
         raise bad_request(f'{name}: Invalid value: "{text}": must be a whole number, not negative')
     return int(text)
 
@@ -60,8 +63,8 @@ def log_options(connect: Connect) -> LogOptions:
     query = dict(connect.query)
     since = query.get("sinceTime")
     try:
-        since_time = datetime.fromisoformat(since) if since else None
-    except ValueError:
+        since_time = datetime.fromisoformat(since).astimezone(UTC) if since else None
+    except (ValueError, OverflowError):
         raise bad_request(f'sinceTime: Invalid value: "{since}": must be RFC 3339') from None
     return LogOptions(
         container=query.get("container") or None,

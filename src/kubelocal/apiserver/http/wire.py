@@ -18,6 +18,7 @@ from kubecontroller.client import Request
 __all__ = ["BadRequest", "Message", "RequestReader", "chunk", "head", "last_chunk"]
 
 _HEAD_LIMIT = 64 * 1024
+_MOST_DIGITS = 18
 _LINE = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+) ([!-~]+) HTTP/1\.([01])")
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _SIZE = re.compile(rb"([0-9a-fA-F]{1,8})[ \t]*(?:;[^\r\n]*)?")
@@ -149,7 +150,10 @@ class RequestReader:
         self._frame(headers)
         target = line[2].decode("ascii")
         if not target.startswith("/"):
-            parts = urlsplit(target)
+            try:
+                parts = urlsplit(target)
+            except ValueError as error:
+                raise BadRequest(400, "the address in the first line is not valid") from error
             target = f"{parts.path or '/'}?{parts.query}"
         path, _, query = target.partition("?")
         is_newer = line[3] == b"1"
@@ -178,9 +182,9 @@ class RequestReader:
         text = lengths.pop()
         if lengths or not (text.isascii() and text.isdigit()):
             raise BadRequest(400, "the length of the body is not clear")
-        self._length = int(text)
-        if self._length > self._limit:
+        if len(text) > _MOST_DIGITS or int(text) > self._limit:
             raise BadRequest(413, "the body is too large")
+        self._length = int(text)
 
     def _read_length(self) -> bool:
         if len(self._buffer) < self._length:

@@ -151,9 +151,7 @@ def _replaced(path: Path, read: Read, *, why: str) -> tuple[CopiedJournal, Store
     for file in (path, *_logs(path)):
         if file.exists():
             file.rename(file.with_name(aside.name + file.name.removeprefix(path.name)))
-    for file in (spare, *_logs(spare)):
-        if file.exists():
-            shutil.copyfile(file, file.with_name(path.name + file.name.removeprefix(spare.name)))
+    _copy(spare, path)
     try:
         spared, store = _opened(path, read)
     except (sqlite3.DatabaseError, *_UNREADABLE) as error:
@@ -169,6 +167,16 @@ def _replaced(path: Path, read: Read, *, why: str) -> tuple[CopiedJournal, Store
         extra=fields(file=str(path), why=why, copy=spare.name, as_of=as_of, aside=aside.name),
     )
     return spared, store
+
+
+def _copy(spare: Path, path: Path) -> None:
+    """Copy a state file; it is there when its logs are, without which it is an older state."""
+    for log, place in zip(_logs(spare), _logs(path), strict=True):
+        if log.exists():
+            shutil.copyfile(log, place)
+    unfinished = path.with_name(f"{path.name}.unfinished")
+    shutil.copyfile(spare, unfinished)
+    unfinished.replace(path)
 
 
 def _spare(path: Path) -> Path:

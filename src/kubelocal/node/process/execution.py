@@ -238,7 +238,7 @@ class Session:
     def resize(self, columns: int, rows: int) -> None:
         """Set the size of the command's terminal; ignored without a terminal."""
         if self._terminal is not None:
-            size = struct.pack("HHHH", rows, columns, 0, 0)
+            size = struct.pack("HHHH", *(min(max(n, 0), 65535) for n in (rows, columns)), 0, 0)
             with contextlib.suppress(OSError):
                 fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, size)
 

@@ -16,6 +16,7 @@ import yaml
 
 from kubelocal.apiserver.daemon import Daemon
 from kubelocal.apiserver.http import connection
+from kubelocal.apiserver.storage.watch import Watch
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -194,6 +195,22 @@ async def test_failure_of_ours_is_an_answer_and_is_logged(daemon, session, monke
     monkeypatch.undo()
     async with session.get(MAPS) as answer:
         assert answer.status == 200
+
+
+async def test_a_watch_that_cannot_show_a_change_ends(daemon, session, monkeypatch, caplog):
+    """Its client lists again; one that heard nothing would keep an older state."""
+
+    def broken(*_args, **_more):
+        raise RuntimeError("a bug")
+
+    async with session.get(f"{MAPS}?watch=1&timeoutSeconds=60") as watch:
+        monkeypatch.setattr(Watch, "_lines", broken)
+        async with session.post(MAPS, json={"metadata": {"name": "a"}}) as answer:
+            assert answer.status == 201
+        async with asyncio.timeout(10):
+            with pytest.raises(aiohttp.ClientError):
+                await watch.read()
+    assert "failed inside the API server" in caplog.text
 
 
 async def test_watcher_that_never_reads_is_cut_off(daemon, session, tmp_path, monkeypatch):

@@ -73,6 +73,8 @@ def test_requests_are_the_same_however_they_are_cut(cuts):
         (b"POST / HTTP/1.1\r\nContent-Length: 1001\r\n\r\n", 413),
         (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3e9\r\n", 413),
         (b"GET / HTTP/1.1\r\nA: " + b"x" * 70_000, 431),
+        (b"POST / HTTP/1.1\r\nContent-Length: " + b"9" * 5000 + b"\r\n\r\n", 413),
+        (b"GET http://[ HTTP/1.1\r\n\r\n", 400),
     ],
 )
 def test_what_is_no_request_is_refused(text, status):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import shutil
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -140,4 +142,38 @@ def test_a_write_that_fails_says_where_and_is_told_again_when_it_is_over(
     (record,) = caplog.records
     assert record.fields["refused"] == 2  # type: ignore[attr-defined]
     assert "disk is full" in record.fields["error"]  # type: ignore[attr-defined]
+    journal.close()
+
+
+@pytest.mark.parametrize("copied", [0, 1, 2, 3])
+def test_a_server_that_is_killed_while_it_takes_the_copy_takes_all_of_it_later(
+    copied: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without its log the copy is an older state, and ends the pods that it does not know."""
+    path = tmp_path / "state.db"
+    journal, store = opened(path)
+    commit(store, "a")
+    journal.keep_up()
+    commit(store, "b")
+    journal.keep_up()
+    for file in tmp_path.glob("state-copy*"):  # as after a kill: with its log
+        shutil.copyfile(file, tmp_path / f"kept-{file.name}")
+    journal.close()
+    for file in tmp_path.glob("kept-*"):
+        file.replace(tmp_path / file.name.removeprefix("kept-"))
+    overwrite(path)
+    whole, left = shutil.copyfile, [copied]
+
+    def copy(source: Path, target: Path) -> None:
+        if not left[0]:
+            raise KeyboardInterrupt
+        left[0] -= 1
+        whole(source, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "copyfile", copy)
+        with contextlib.suppress(KeyboardInterrupt):
+            opened(path)[0].close()
+    journal, store = opened(path)
+    assert sorted(store.collection("c").entries) == ["n/a", "n/b"]
     journal.close()

@@ -12,6 +12,7 @@ import select
 import selectors
 import signal
 import socket
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -301,6 +302,48 @@ def test_a_fork_that_fails_leaves_no_descriptor_behind(
         assert answer["seq"] == number
         assert "temporarily unavailable" in answer["error"]["message"]
     assert sum(1 for _ in Path("/proc/self/fd").iterdir()) == before
+
+
+def test_a_command_that_starts_while_its_container_ends_ends_too(
+    bare: tuple[Keeper, socket.socket, socket.socket],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It has the mark of its container only once its program runs."""
+    keeper, _, peer = bare
+    peer.settimeout(30)
+
+    def start(spec: Path) -> None:
+        peer.send(msgspec.json.encode({"seq": 1, "verb": "start", "spec": str(spec)}))
+        turn(keeper)
+
+    start(described(tmp_path, "host"))
+    [host] = keeper._children.values()
+    while host.report is not None:
+        turn(keeper)
+    guest_spec = tmp_path / "guest.json"
+    log = str(tmp_path / "guest.log")
+    words = {"id": "guest", "argv": ("sleep", "600"), "env": {"PATH": "/usr/bin:/bin"}}
+    Description(**words, join_id="host", guest=True, log=log).write(guest_spec)  # type: ignore[arg-type]
+    prepare = spawn._enter_cgroups
+
+    def slowly(folders: list[str]) -> None:
+        time.sleep(0.3)
+        prepare(folders)
+
+    monkeypatch.setattr(spawn, "_enter_cgroups", slowly)
+    start(guest_spec)
+    [guest] = [child for child in keeper._children.values() if not child.is_container]
+    os.kill(host.pid, signal.SIGKILL)
+    deadline = time.monotonic() + 5
+    while keeper._children and time.monotonic() < deadline:
+        keeper._reap(None)
+        turn(keeper)
+    left = start_ticks(guest.pid)
+    if left is not None:
+        os.kill(guest.pid, signal.SIGKILL)
+        os.waitpid(guest.pid, 0)
+    assert left is None, "its container had ended"
 
 
 def test_an_error_of_the_keeper_does_not_end_it(

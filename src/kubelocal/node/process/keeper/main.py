@@ -278,11 +278,19 @@ class Keeper:
         else:
             if child.spec["isolation"] != "none" and child.is_container and not child.exited:
                 child.hold_tree()
+            if not self._has_host(child):
+                child.end_family()  # its container ended before it had the mark
             answer = {"id": child.identity, "pid": child.pid, "started": child.started}
         if child.is_container:
             outcome = f"failed: {text!r}" if text else f"pid={child.pid}"
             _log(f"started container={child.identity} {outcome}")
         self._answer(peer, {"seq": seq, **answer})
+
+    def _has_host(self, child: Child) -> bool:
+        """Return whether the container of a guest runs; true for all that is not a guest of one."""
+        name = child.spec.get("join_id")
+        host = self._by_identity.get(name) if name else child
+        return child.exited or (host is not None and not host.exited)
 
     def _signal(self, request: dict[str, Any], _: list[int]) -> dict[str, Any]:
         child = self._by_identity.get(request["id"])
