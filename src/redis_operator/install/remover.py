@@ -134,7 +134,8 @@ class Remover:
         for kind in (ROLES, ROLE_BINDINGS):
             page = await self._client.list(kind.plain(), labels=f"{INSTALLATION_LABEL}={namespace}")
             named = {"apiVersion": kind.api_version, "kind": kind.kind}
-            found |= {item_of({**raw, **named}) for raw in page.items}
+            own = [raw for raw in page.items if raw["metadata"]["name"] == OPERATOR]
+            found |= {item_of({**raw, **named}) for raw in own}  # the installer has others
         return found
 
     async def _delete_databases(self, found: list[Manifest], options: Options) -> None:

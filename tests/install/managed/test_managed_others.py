@@ -5,7 +5,13 @@ from __future__ import annotations
 import asyncio
 
 from install.managed.test_managed import KEY, PLACE, managed
-from kubecontroller.client.objects import CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS
+from kubecontroller.client.objects import (
+    CONFIG_MAPS,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    DEPLOYMENTS,
+    ROLE_BINDINGS,
+    ROLES,
+)
 from kubecontroller.client.patches import MergePatch
 from redis_operator.install.managed.lifecycle import InstallerLife
 from redis_operator.install.managed.reconcile import REDIS_OPERATORS
@@ -63,3 +69,17 @@ async def test_what_others_put_at_the_redisoperator_stays_when_the_command_remov
         found = await client.get(REDIS_OPERATORS, KEY)
         assert found["metadata"]["finalizers"] == [theirs]
         assert found["metadata"]["deletionTimestamp"]
+
+
+async def test_an_installer_keeps_its_own_rights_when_the_record_is_lost() -> None:
+    async with managed() as one:
+        client = one.cluster.client
+        one.start()
+        await one.say(image="redis-operator:1")
+        await one.until("Deployed")
+        await client.delete(CONFIG_MAPS, ("redis-operator", "redis-operator-installation"))
+        await client.delete(REDIS_OPERATORS, KEY)
+        await asyncio.sleep(60.0)
+        assert (await client.list(REDIS_OPERATORS)).items == ()
+        for kind in (ROLES, ROLE_BINDINGS):
+            await client.get(kind, ("redis-operator", "redis-operator-installer"))
