@@ -173,7 +173,7 @@ async def _stored(
     common: _Common, shard: ShardTask, source: Source, snapshot: Snapshot
 ) -> StoredPart:
     task, flow = common.task, common.flow
-    # A worker whose Job was deleted may still write: the next one has the same number.
+    # A worker whose Job a person deleted may still write: the next one has the same number.
     name = f"{shard.name}-{task.attempt}-{secrets.token_hex(4)}.rdb.zst"
     squeeze = Squeeze(task.level, flow)
     async with aclosing(squeeze.squeezed(snapshot.chunks())) as pieces:

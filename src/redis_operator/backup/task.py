@@ -373,7 +373,7 @@ class Report(Struct, frozen=True, rename="camel", omit_defaults=True):
             found = msgspec.json.encode(msgspec.structs.replace(self, parts=()))
         error = self.error
         while len(found) > _MESSAGE_BYTES:
-            longest = len(found) - _MESSAGE_BYTES  # in bytes: a character has up to six
+            longest = len(found) - _MESSAGE_BYTES  # in bytes: a character has six at most
             error = error[: -max(1, longest // 6)]
             cut = msgspec.structs.replace(self, parts=(), error=f"{error} ...")
             found = msgspec.json.encode(cut)
