@@ -168,8 +168,15 @@ class Instances:
         return [Instance(file.parent.name, file.parent) for file in files]
 
     def free_network(self) -> int:
-        """Return a network number that no instance uses and no process on this machine holds."""
+        """Return a network number that no instance uses and no process on this machine holds.
+
+        Pods whose supervisor and control plane were killed hold it too: they listen on it.
+        """
+        from kubelocal.node.addresses import listening_addresses  # noqa: PLC0415 - only here
+
         used = {settings.network for i in self.known() if (settings := i.settings()) is not None}
+        local = (address.split(".") for address in listening_addresses())
+        used |= {int(second) for first, second, *_ in local if first == "127"}
         for number in range(_FIRST, _LAST + 1):
             if number in used:
                 continue

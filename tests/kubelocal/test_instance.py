@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import socket
 import threading
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -68,6 +69,13 @@ def test_the_addresses_of_a_control_plane_that_is_started_again_stay_its_own() -
             assert instances.free_network() != number
             with instances.hold_network(number):
                 pass
+
+
+def test_addresses_on_which_pods_outlived_their_cluster_are_not_chosen() -> None:
+    with instances.choosing():
+        number = instances.free_network()
+        with socket.create_server((f"127.{number}.0.7", 0)):
+            assert instances.free_network() != number
 
 
 def test_two_that_start_at_the_same_time_choose_one_after_the_other() -> None:

@@ -163,7 +163,10 @@ class WebhookServer:
                         admission = await admit(asked)
                 except TimeoutError:
                     return web.Response(status=504, text="the webhook did not respond in time\n")
-                except Exception:
+                except (Exception, asyncio.CancelledError):
+                    task = asyncio.current_task()
+                    if task is not None and task.cancelling():
+                        raise  # the server stops
                     _log.exception("the webhook raised")
                     return web.Response(status=500, text="the webhook failed; see its log\n")
                 if isinstance(admission, Denied):

@@ -26,6 +26,12 @@ async def admit(request):
             return Denied("many words", code=422, causes=(Cause("spec.shards", "must be 3"),))
         case "bug":
             raise KeyError("a bug")
+        case "cancelled":
+            asked = asyncio.get_running_loop().create_future()
+            asked.cancel()
+            await asked
+        case "nothing":
+            return None
         case "slow":
             await asyncio.sleep(60)
         case "change":
@@ -151,7 +157,8 @@ async def test_a_body_that_is_no_review_is_refused(post, body):
 
 
 async def test_a_webhook_that_raises_or_hangs_leaves_the_decision_to_the_failure_policy(post):
-    assert (await post("/validate", review("bug")))[0] == 500
+    for name in ("bug", "cancelled", "nothing"):
+        assert (await post("/validate", review(name)))[0] == 500
     status, _ = await post("/validate?timeout=1s", review("slow"))
     assert status == 504
     assert (await post("/validate", review("fine")))[0] == 200, "the server lives"

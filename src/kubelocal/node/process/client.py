@@ -327,12 +327,13 @@ class Processes:
             try:
                 await self._reach()
                 listed = _read_listing(await self._ask("list", (), {}))
+                await asyncio.to_thread(self._end_lost, listed)
+                await self._ask("ping", (), {})  # it may have died meanwhile
                 break
             except (KeeperError, OSError) as error:
                 _log.warning("the keeper cannot be started again, will retry: %s", error)
                 self._disconnect()
                 await asyncio.sleep(_RESTART_PAUSE)
-        await asyncio.to_thread(self._end_lost, listed)
         self._is_open = True
         for identity, future in self._ends.items():
             if identity not in listed.running and not future.done():
