@@ -66,6 +66,14 @@ def test_one_crash_while_the_api_fails_changes_no_end(scenario: Scenario) -> Non
     print(play_struck(scenario, seed))
 
 
+def test_minutes_of_trouble_that_once_failed_end_well() -> None:
+    """1116138564: the only replica of a primary without power was deleted before it was promoted.
+
+    Of two append-only files nothing tells which one is newer.
+    """
+    assert play_trouble(1116138564, seconds=60.0, pause=8.0)
+
+
 @pytest.mark.parametrize("number", range(MINUTES))
 def test_a_minute_of_trouble_ends_well(number: int) -> None:
     seed = derive("trouble", number)

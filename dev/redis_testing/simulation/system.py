@@ -339,7 +339,10 @@ class Simulation:
         server.stopped, server.woken_at, server.was_away = False, self.world.now, True
 
     async def delete_pod(self, name: str) -> None:
-        """Delete a pod as a person does."""
+        """Delete a pod as a person does; what only a replica of a dead primary had is excused."""
+        server = self.world.servers.get(name)
+        if server is not None and not server.is_primary:
+            self.ledger.excuse(server)
         await self.client.delete(BUILT_IN_KINDS["pods"], (NAMESPACE, name))
 
     def write_on(self) -> asyncio.Task[None]:

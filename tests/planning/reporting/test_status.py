@@ -19,14 +19,18 @@ from redis_operator.planning.cluster.actions import InheritSlots
 from redis_operator.planning.plan import plan
 from redis_operator.planning.reporting.announcements import announcements
 from redis_operator.planning.reporting.context import Context
+from redis_operator.planning.reporting.inventory import memory
 from redis_operator.planning.reporting.status import refused, status
 from redis_operator.redis.slots import NO_SLOTS, SlotSet
 from redis_testing.cluster.database import SimulatedDatabase
 from support.situations import but
 
 
-def told(database: SimulatedDatabase, previous: RedisStatus | None = None) -> RedisStatus:
+def told(
+    database: SimulatedDatabase, previous: RedisStatus | None = None, *, unseen: str = ""
+) -> RedisStatus:
     context = Context(
+        unseen=unseen,
         previous=previous or RedisStatus(),
         generation=3,
         now="2030-01-01T00:00:00Z",
@@ -143,6 +147,30 @@ def test_nothing_that_moves_all_the_time_is_told_exactly() -> None:
     assert replace(told(database, before), memory="") == replace(
         told(database, told(database, before)), memory=""
     )
+
+
+def test_objects_that_were_just_written_are_not_observed_yet_and_nothing_is_wrong() -> None:
+    database = whole_database()
+    found = told(database, told(database), unseen="pods have not been observed since")
+    assert condition(found, "Ready")[0] == "False"
+    assert condition(found, "Degraded")[0] == "False"
+    assert found.phase is Phase.UPDATING
+
+
+@pytest.mark.parametrize(
+    ("reported", "used", "expected"),
+    [
+        ("", 2_900_000, "2.8Mi"),
+        ("2.8Mi", 3_600_000, "2.8Mi"),  # buffers of a client
+        ("2.8Mi", 4_000_000, "3.8Mi"),
+        ("100Mi", 114_000_000, "100Mi"),
+        ("100Mi", 118_000_000, "105Mi"),
+    ],
+)
+def test_memory_is_reported_again_when_it_has_really_changed(
+    reported: str, used: int, expected: str
+) -> None:
+    assert memory(used, reported) == expected
 
 
 def test_each_change_is_announced_once() -> None:

@@ -269,9 +269,12 @@ def _lag(situation: Topology, node: Seen) -> int:
 
 
 def memory(used: int, reported: str) -> str:
-    """Return the memory in use, in two digits; the reported value stays while nearly right."""
+    """Return the memory in use, in two digits; the reported value stays while nearly right.
+
+    A difference below a MiB is nearly right: buffers of an almost empty server come and go.
+    """
     before = parse_quantity(reported) if reported else None
-    if before and abs(used - before) * 10 <= before:
+    if before and abs(used - before) <= max(_MIB - 1, before // 10):
         return reported
     return format_bytes(_two_digits(used)) if used else ""
 

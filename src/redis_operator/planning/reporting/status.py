@@ -54,13 +54,14 @@ def status(wanted: Wanted, observed: Observed, plan: Plan, context: Context) -> 
     loss = lasting(wanted, previous, shards)
     judged = conditions(situation, plan, context, mode.served, loss)
     ready, available = judged[0], judged[1]
+    is_wrong = any(c.type == "Degraded" and c.status == "True" for c in judged)
     used = sum(node.used_memory for node in observed.seen if situation.claims_data(node))
     engine, version = inventory.running(observed.seen)
     ready_pods, pod_count = inventory.ready_pods(situation), wanted.shards * wanted.pods_per_shard
     formed = observed.formed or (available.status == "True" and previous.binding is None)
     return RedisStatus(
         observed_generation=context.generation,
-        phase=_phase(wanted, observed, plan, ready),
+        phase=_phase(wanted, observed, plan, ready, is_wrong=is_wrong),
         message=bounded(_message(plan, context, ready)),
         conditions=judged,
         plan=tuple(bounded(line) for line in islice(_plan_lines(plan), _MOST_LINES)),
@@ -119,7 +120,9 @@ def refused(context: Context, reason: str, messages: Iterable[str]) -> RedisStat
     )
 
 
-def _phase(wanted: Wanted, observed: Observed, plan: Plan, ready: Condition) -> Phase:
+def _phase(
+    wanted: Wanted, observed: Observed, plan: Plan, ready: Condition, *, is_wrong: bool
+) -> Phase:
     if wanted.hibernate and not observed.nodes:
         return Phase.HIBERNATED
     if ready.status == "True":
@@ -129,8 +132,10 @@ def _phase(wanted: Wanted, observed: Observed, plan: Plan, ready: Condition) -> 
     if plan.losses:
         return Phase.FAILED
     reported = _PHASES[plan.phase]
-    if reported is Phase.READY:
-        return Phase.DEGRADED if observed.formed else Phase.CREATING
+    if reported is Phase.READY and not observed.formed:
+        return Phase.CREATING
+    if reported is Phase.READY:  # nothing is done: something is wrong, or is not observed yet
+        return Phase.DEGRADED if is_wrong else Phase.UPDATING
     return reported
 
 
