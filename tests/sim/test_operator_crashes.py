@@ -2,8 +2,8 @@
 
 The whole system runs in virtual time: the real operator on the embedded API server and simulated
 servers, with clients that write all the while. A run strikes at a few effects of some scenarios
-and at one of each (`test_seeds`), drawn by its seed; `make seeds` strikes more often in each,
-and `make campaign` at every effect.
+and at one of each (`test_seeds`), drawn by its seed; `make seeds` strikes more often in each, and
+`make campaign` at every effect.
 K-01, K-02, K-03, CL-05, CL-06
 """
 

@@ -1,7 +1,8 @@
 """New histories in each run: trials of the planner, crashes of the operator, minutes of trouble.
 
-The run's seed is printed; `SEED=... make test` gives the very same histories again: 400 trials, a
-crash in each scenario, and ten minutes of trouble.
+The run's seed is printed; `SEED=...` gives the very same histories again: 400 trials, a crash in
+each scenario, and ten minutes of trouble. `make test` plays the first of each kind, and
+`make test-slow` the others.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
@@ -22,16 +25,24 @@ pytestmark = [pytest.mark.timeout(900)]  # by the clock of a busy machine
 
 TRIALS, AT_ONCE = 400, 4
 MINUTES = 10
+QUICK_TRIALS, QUICK_CRASHES, QUICK_MINUTES = 60, 10, 2
 OTHERS = tuple(f", {engine} {version}" for engine, version in MOVERS)
 ENGINES = ({}, {"engine": "valkey", "version": "9.1"}, {"engine": "redis", "version": "8.4"})
 
 
 def again() -> str:
     """How the very same histories are had again."""
-    return f"again: SEED={run_seed()} make test"
+    return f"again: SEED={run_seed()} make test test-slow"
 
 
-@pytest.mark.parametrize("number", range(TRIALS // AT_ONCE))
+def slow_after(quick: int, found: Iterable[Any]) -> list[Any]:
+    """Return all of them; `make test` plays only so many."""
+    everything = list(found)
+    rest = [pytest.param(one, marks=pytest.mark.slow) for one in everything[quick:]]
+    return everything[:quick] + rest
+
+
+@pytest.mark.parametrize("number", slow_after(QUICK_TRIALS // AT_ONCE, range(TRIALS // AT_ONCE)))
 def test_trials_of_the_planner_keep_every_promise(number: int) -> None:
     for turn in range(AT_ONCE):
         seed = derive("trial", number * AT_ONCE + turn)
@@ -52,13 +63,14 @@ def test_trials_that_once_failed_keep_every_promise(seed: int) -> None:
 
 
 def some() -> list[Scenario]:
-    """All scenarios; of those that differ only by the engine one of each."""
+    """All scenarios, in an order of the seed; of those that differ only by the engine one."""
     usual = [s for s in SCENARIOS if not any(s.name.endswith(name) for name in OTHERS)]
     drawn = [[s for s in SCENARIOS if s.name.endswith(name)] for name in OTHERS]
-    return usual + [group[derive(group[0].name) % len(group)] for group in drawn]
+    found = usual + [group[derive(group[0].name) % len(group)] for group in drawn]
+    return sorted(found, key=lambda s: derive(f"chosen {s}"))
 
 
-@pytest.mark.parametrize("scenario", some(), ids=str)
+@pytest.mark.parametrize("scenario", slow_after(QUICK_CRASHES, some()), ids=str)
 def test_one_crash_while_the_api_fails_changes_no_end(scenario: Scenario) -> None:
     """Another end, or a lost write, raises `Broken`."""
     seed = derive(f"crash {scenario}")
@@ -74,7 +86,7 @@ def test_minutes_of_trouble_that_once_failed_end_well() -> None:
     assert play_trouble(1116138564, seconds=60.0, pause=8.0)
 
 
-@pytest.mark.parametrize("number", range(MINUTES))
+@pytest.mark.parametrize("number", slow_after(QUICK_MINUTES, range(MINUTES)))
 def test_a_minute_of_trouble_ends_well(number: int) -> None:
     seed = derive("trouble", number)
     print(f"{again()}; seed {seed}")

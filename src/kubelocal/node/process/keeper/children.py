@@ -171,7 +171,7 @@ def end_strays(folder: str, keeper: str) -> None:
         if record is None and identity not in marked:
             forget(f"{running}/{identity}")
             continue
-        # What overwrote its environment, as Redis servers do, is found by its session.
+        # What overwrote its environment, as some servers do, is found by its session.
         sessions = sessions_with(mark_of(keeper, identity)) if identity in marked else ()
         record = record or {"pid": 0, "started": 0}
         pid = int(record["pid"])
