@@ -12,6 +12,7 @@ import logging
 
 import msgspec
 
+from .listening import listen
 from .task import WorkerProgress
 
 __all__ = ["ByteRate", "Flow"]
@@ -59,10 +60,9 @@ class Flow:
 
         async def say(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             writer.write(msgspec.json.encode(self.progress) + b"\n")
-            writer.close()
 
         try:
-            return await asyncio.start_server(say, host, port)
+            return await listen(say, host, port)
         except OSError as error:  # a backup never fails for that
             _LOG.warning("progress cannot be served on this port: %s", error)
             return None

@@ -26,6 +26,7 @@ import hiredis
 from redis_operator.redis.resp import encode
 
 from .errors import Damaged, KeyMissing, WorkerError
+from .listening import listen
 from .manifest import MANIFEST, Manifest, ManifestError, StoredPart, read_manifest
 from .replica import Login
 from .squeeze import Decompressor
@@ -201,7 +202,7 @@ class Primary:
 
     async def serve(self, host: str, port: int) -> asyncio.Server:
         """Listen until the server that is returned is closed."""
-        return await asyncio.start_server(self._client, host, port)
+        return await listen(self._client, host, port)
 
     async def serve_until(self, stop: asyncio.Event, host: str, port: int) -> None:
         """Listen until `stop` is set. Raises `WorkerError` once the content cannot be read."""
@@ -225,8 +226,6 @@ class Primary:
             _LOG.warning("what is given cannot be read to its end: %s", error)
             self.failure = error
             self.failed.set()
-        finally:
-            writer.close()
 
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         parser, known, held = hiredis.Reader(), False, 0

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager, suppress
 
 import msgspec
 
+from ..listening import listen
 from ..task import ArchiverReport
 from .archiver import Archiver
 
@@ -52,9 +53,8 @@ async def serve_status(
                 )
                 writer.write(head.encode() + body)
                 await writer.drain()
-        writer.close()
 
-    server = await asyncio.start_server(answer, host, port)
+    server = await listen(answer, host, port)
     try:
         yield int(server.sockets[0].getsockname()[1])
     finally:
