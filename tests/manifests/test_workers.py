@@ -45,7 +45,9 @@ def job(storage: dict[str, Any]) -> Object:
         RedisBackup,
     )
     shards = (ShardTask("shard-0", (Source("cache-0-1", "10.0.0.1"),), "0-100"),)
-    return take_job(backup, database(), attempt=2, shards=shards, path="p", image="ours:1")
+    return take_job(
+        backup, database(), attempt=2, shards=shards, cut=False, path="p", image="ours:1"
+    )
 
 
 @pytest.mark.parametrize(
@@ -108,7 +110,7 @@ def test_keys_of_encryption_are_files_and_a_secret_that_is_missing_is_told_by_th
         database(), backup.spec.storage, "p", image="i", encryption=backup.spec.encryption
     )
     for made in (
-        take_job(backup, database(), attempt=1, shards=shards, path="p", image="ours:1"),
+        take_job(backup, database(), attempt=1, shards=shards, cut=False, path="p", image="ours:1"),
         verify_job(backup, None, attempt=1, path="p", image="ours:1"),
         restored,
     ):

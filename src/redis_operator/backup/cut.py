@@ -36,13 +36,14 @@ from .errors import SourceError
 from .replica import Attached, Login, introduced
 from .task import CUT_CHANNEL, ShardTask, Source
 
-__all__ = ["Begun", "begin_all", "waits"]
+__all__ = ["Begun", "begin_all", "wait_received", "waits"]
 
 _PAUSE_SECONDS = 3.0
 _BUDGET_SECONDS = 2.0  # within which all snapshots begin; the rest is a reserve
 _CONNECT_SECONDS = 10.0
 _ANSWER_SECONDS = 2.0
 _LOOK_SECONDS = 0.002
+_RECEIVE_SECONDS = 10.0
 
 
 def waits() -> Iterator[float]:
@@ -124,12 +125,12 @@ class _Server:
             await asyncio.gather(self._held, return_exceptions=True)
         self._writer.close()
 
-    async def offset(self, *, primary: bool) -> int:
+    async def offset(self, *, primary: bool | None = None) -> int:
         """Return the offset of the server. Raises `SourceError` where its role has changed."""
         answer = await self.run("ROLE")
         assert isinstance(answer, list)
         leads = bytes(answer[0]) == b"master"
-        if leads is not primary:
+        if primary is not None and leads is not primary:
             is_now = "a primary" if leads else "a replica"
             raise SourceError(f"{self.source.pod} is {is_now} now", passing=True)
         return int(answer[1] if leads else answer[4])
@@ -149,6 +150,28 @@ async def _asked(source: Source, login: Login) -> AsyncIterator[_Server]:
         yield found
     finally:
         await found.close()
+
+
+async def wait_received(source: Source, primary: Source | None, login: Login) -> None:
+    """Wait until a server has all that its primary has acknowledged so far.
+
+    A primary begins to stream to a new replica when that one has responded to its first sync, up to
+    a second after both of them call it in sync. Raises `SourceError`.
+    """
+    if primary is None or primary.pod == source.pod:
+        return
+    async with _asked(primary, login) as leading, _asked(source, login) as following:
+        wanted = await leading.offset()
+        try:
+            async with asyncio.timeout(_RECEIVE_SECONDS):
+                while await following.offset() < wanted:  # noqa: ASYNC110 - there is no event
+                    await asyncio.sleep(_LOOK_SECONDS)
+        except TimeoutError as error:
+            raise SourceError(
+                f"{source.pod} has not received within {_RECEIVE_SECONDS:g} s what {primary.pod} "
+                "had acknowledged",
+                passing=True,
+            ) from error
 
 
 @asynccontextmanager

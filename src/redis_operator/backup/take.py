@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 import msgspec
 from msgspec import Struct
 
-from .cut import Begun, begin_all, waits
+from .cut import Begun, begin_all, wait_received, waits
 from .errors import SourceError, WorkerError
 from .flow import Flow
 from .manifest import MANIFEST, Cut, Manifest, StoredPart
@@ -165,6 +165,7 @@ async def _rest(common: _Common, one: Begun) -> StoredPart:
 
 
 async def _from(common: _Common, shard: ShardTask, source: Source) -> StoredPart:
+    await wait_received(source, shard.primary, common.login())
     async with attach(source, common.login(), common.task.version) as snapshot:
         return await _stored(common, shard, source, snapshot)
 

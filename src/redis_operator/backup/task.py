@@ -153,7 +153,7 @@ class ShardTask(Struct, frozen=True, rename="camel", omit_defaults=True):
     name: str
     sources: tuple[Source, ...]
     slots: str = ""
-    primary: Source | None = None  # where writes are paused, for a cut
+    primary: Source | None = None  # whose writes are read; paused there, for a cut
 
 
 class TakeTask(Struct, frozen=True, rename="camel", omit_defaults=True, tag="take"):

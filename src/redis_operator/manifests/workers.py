@@ -116,6 +116,7 @@ def take_job(
     *,
     attempt: int,
     shards: tuple[ShardTask, ...],
+    cut: bool,
     path: str,
     image: str,
 ) -> Object:
@@ -133,7 +134,7 @@ def take_job(
         attempt=str(attempt),
         shards=shards,
         level=spec.compression,
-        cut=any(shard.primary is not None for shard in shards),
+        cut=cut,
         bandwidth=int(parse_quantity(spec.bandwidth) or 0) if spec.bandwidth else 0,
     )
     labels = worker_labels(spec.redis) | {

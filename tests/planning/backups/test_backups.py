@@ -321,7 +321,19 @@ def test_one_shard_needs_no_pause_for_a_cut() -> None:
     )
     plan = decide(backup(consistency="Cut"), alone)
     assert plan.start is not None
-    assert [shard.primary for shard in plan.start.shards] == [None]
+    assert not plan.start.cut
+    [shard] = plan.start.shards
+    assert shard.primary is not None  # whose writes it waits for
+
+
+def test_a_backup_is_taken_where_the_primary_has_no_pod() -> None:
+    """What it had acknowledged is not known then: the replica is the best there is."""
+    one = database()
+    shards = tuple(msgspec.structs.replace(s, primary="") for s in one.status.shards)
+    gone = msgspec.structs.replace(one, status=msgspec.structs.replace(one.status, shards=shards))
+    plan = decide(backup(), gone)
+    assert plan.start is not None
+    assert {shard.primary for shard in plan.start.shards} == {None}
 
 
 def test_no_cut_is_made_where_its_end_would_end_the_pause_of_a_failover() -> None:

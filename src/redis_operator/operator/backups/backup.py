@@ -132,6 +132,7 @@ class Backups(Struct, frozen=True):
             redis,
             attempt=start.attempt,
             shards=start.shards,
+            cut=start.cut,
             path=path_of(backup),
             image=self.image,
         )

@@ -62,6 +62,7 @@ class Start(Struct, frozen=True):
 
     attempt: int
     shards: tuple[ShardTask, ...]
+    cut: bool = False  # all shards at one moment
 
 
 class BackupPlan(Struct, frozen=True):
@@ -186,7 +187,8 @@ def _next(
         image=images.get(shards[0].sources[0].pod, ""),
         shards=len(shards),
     )
-    return BackupPlan(replace(status, holds_slots=_holds(status, now)), Start(attempt, shards))
+    start = Start(attempt, shards, cut=_is_cut(backup.spec, redis))
+    return BackupPlan(replace(status, holds_slots=_holds(status, now)), start)
 
 
 def _holds(status: RedisBackupStatus, now: datetime) -> bool:
@@ -268,11 +270,9 @@ def _shard(
             sources = [Source(shard.primary, pods[shard.primary])]
     if not sources:
         return f"{shard.name} has no replica that is in sync"
-    if not _is_cut(asked, redis):
-        return ShardTask(shard.name, tuple(sources), shard.slots)
-    if not pods.get(shard.primary):
+    primary = Source(shard.primary, pods[shard.primary]) if pods.get(shard.primary) else None
+    if primary is None and _is_cut(asked, redis):
         return f"{shard.name} has no primary whose writes could be paused"
-    primary = Source(shard.primary, pods[shard.primary])
     return ShardTask(shard.name, tuple(sources), shard.slots, primary)
 
 
