@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
@@ -47,7 +48,9 @@ async def test_a_worker_that_is_killed_is_followed_by_another(database: Any, sto
     cache = Alone(await database(**FAILOVER))
     await cache.wait_ready(seconds=90)
     await cache.write(100)
-    store.take("monday")
+    for number in range(20):  # so that it is still read when its worker is killed
+        await cache.run("SET", f"big:{number}", os.urandom(10_000).hex())
+    store.take("monday", bandwidth="64Ki")
 
     async def begun() -> list[str]:
         return pods(store, "redisoperator.dev/backup=monday")
